@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that building, testing and linting need: only those that are
+# missing. When none is, it only asks dpkg: instant, and it needs neither the network nor root.
+set -euo pipefail
+
+packages=(
+  build-essential cmake ninja-build ccache pkg-config git python3
+  clang clang-format clang-tidy
+  # libdnnl-dev only recommends the OpenCL loader that its CMake files ask for; clang needs its
+  # own OpenMP.
+  libdnnl-dev ocl-icd-opencl-dev libomp-dev
+  libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+  libprotobuf-dev protobuf-compiler libssl-dev zlib1g-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+)
+
+die() {
+  echo "install_deps: $*" >&2
+  exit 1
+}
+
+command -v dpkg-query >/dev/null 2>&1 ||
+  die "needs dpkg (Debian 12); on another system install what stands for: ${packages[*]}"
+
+# dpkg-query exits non-zero when it does not know one of the names; its other lines are still right.
+installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
+  awk '$2 == "installed" { print $1 }') || true
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
+done
+[ "${#missing[@]}" -gt 0 ] || exit 0
+
+command -v apt-get >/dev/null 2>&1 || die "apt-get not found; install by other means: ${missing[*]}"
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null 2>&1 ||
+    die "not root and no sudo; as root run: apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+
+echo "install_deps: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -qq || die "apt-get update failed; is a Debian mirror reachable?"
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" ||
+  die "apt-get could not install: ${missing[*]}"
