@@ -1,0 +1,19 @@
+// Suggestions for misspelt names, for messages such as "unknown key 'lr', did you mean
+// 'learning_rate'?".
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+// The candidate nearest to `name` by edit distance (insert, delete, replace, swap of neighbours;
+// letter case ignored), or an empty string if none is near: more than a third of its length away,
+// and neither contains the other.
+std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates);
+
+// ", did you mean 'x'?", or empty if no candidate is near.
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates);
+
+}  // namespace lockstep

@@ -1,0 +1,109 @@
+#include "lockstep/graph/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/graph/device_name.h"
+
+namespace lockstep {
+
+void Builder::Fail(Status status, SourceLocation where) {
+  if (status_.ok()) {
+    status_ = where.line == 0 ? std::move(status)
+                              : status.With(fmt::format("{}:{}", where.file, where.line));
+  }
+}
+
+std::string Builder::Scoped(std::string_view name) const {
+  return name_scope_.empty() ? std::string(name) : fmt::format("{}/{}", name_scope_, name);
+}
+
+Node* Builder::Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs,
+                   std::string_view name, SourceLocation where) {
+  if (!status_.ok()) {
+    return nullptr;
+  }
+  const auto invalid =
+      std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return !v.valid(); });
+  if (invalid != inputs.end()) {
+    Fail(InvalidArgument(fmt::format("op {}: input {} is not a value of the graph", op,
+                                     invalid - inputs.begin())),
+         where);
+    return nullptr;
+  }
+  NodeSpec spec;
+  spec.name = graph_.UniqueName(Scoped(name.empty() ? op : name));
+  spec.op = op;
+  spec.inputs = std::move(inputs);
+  spec.control_inputs = controls_;
+  spec.attrs = std::move(attrs);
+  spec.device = device_;
+  spec.file = where.file;
+  spec.line = where.line;
+  Result<Node*> node = graph_.AddNode(std::move(spec));
+  if (!node.ok()) {
+    // The message already names the line.
+    Fail(node.status(), {});
+    return nullptr;
+  }
+  return *node;
+}
+
+Value BuildContext::Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs,
+                        std::string_view name) const {
+  Node* node = AddNode(op, std::move(inputs), std::move(attrs), name);
+  return node == nullptr ? Value{} : Value{node, 0};
+}
+
+NameScope::NameScope(Builder& builder, std::string_view name)
+    : builder_(builder), saved_(builder.name_scope_) {
+  // A scope's name is taken as soon as any node lies in it.
+  const auto taken = [&](const std::string& scope) {
+    const std::string prefix = scope + "/";
+    const auto nodes = builder.graph().nodes();
+    return std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+      return node->name == scope || node->name.compare(0, prefix.size(), prefix) == 0;
+    });
+  };
+  const std::string wanted = builder.Scoped(name);
+  std::string scope = wanted;
+  for (int suffix = 1; taken(scope); ++suffix) {
+    scope = fmt::format("{}_{}", wanted, suffix);
+  }
+  builder_.name_scope_ = std::move(scope);
+}
+
+NameScope::~NameScope() {
+  builder_.name_scope_ = std::move(saved_);
+}
+
+DeviceScope::DeviceScope(Builder& builder, std::string_view device, SourceLocation where)
+    : builder_(builder), saved_(builder.device_) {
+  const Result<DeviceName> outer = DeviceName::Parse(saved_);
+  const Result<DeviceName> inner = DeviceName::Parse(device);
+  if (!inner.ok()) {
+    builder.Fail(inner.status(), where);
+  } else if (outer.ok()) {
+    builder_.device_ = outer->MergedWith(*inner).ToString();
+  }
+}
+
+DeviceScope::~DeviceScope() {
+  builder_.device_ = std::move(saved_);
+}
+
+ControlScope::ControlScope(Builder& builder, std::vector<Value> controls)
+    : builder_(builder), saved_count_(builder.controls_.size()) {
+  for (const Value& control : controls) {
+    if (control.valid()) {
+      builder_.controls_.push_back(control.node);
+    }
+  }
+}
+
+ControlScope::~ControlScope() {
+  builder_.controls_.resize(saved_count_);
+}
+
+}  // namespace lockstep

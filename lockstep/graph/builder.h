@@ -1,0 +1,132 @@
+// Builder: adds nodes to a graph under name, device and control scopes, and remembers the first
+// error, so that model code stays free of checks: after an error every further value is invalid,
+// and status() names the op and the caller's line. Not thread-safe.
+//
+//   Graph graph(op::Catalog());
+//   Builder b(graph);
+//   NameScope scope(b, "dense");
+//   Value y = op::Relu(b, op::MatMul(b, x, w));
+//   LS_TRY(b.status());
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/graph/graph.h"
+
+namespace lockstep {
+
+class Builder {
+ public:
+  explicit Builder(Graph& graph) : graph_(graph) {}
+
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  Graph& graph() const { return graph_; }
+
+  // The first error.
+  const Status& status() const { return status_; }
+
+  // Records an error found by a front-end; later ones are dropped.
+  void Fail(Status status, SourceLocation where);
+
+  // Adds a node and returns it, or null after an error. `name` is made unique within the scope;
+  // empty: the op's name.
+  Node* Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs, std::string_view name,
+            SourceLocation where);
+
+  // "scope/name", without making it unique.
+  std::string Scoped(std::string_view name) const;
+
+ private:
+  friend class NameScope;
+  friend class DeviceScope;
+  friend class ControlScope;
+
+  Graph& graph_;
+  Status status_;
+  std::string name_scope_;
+  std::string device_;
+  std::vector<Node*> controls_;
+};
+
+// What every front-end takes first: the builder and, by the implicit conversion, the caller's line.
+// A front-end that calls others passes it on, so that errors name the user's line.
+class BuildContext {
+ public:
+  BuildContext(Builder& builder,  // NOLINT(google-explicit-constructor)
+               SourceLocation where = SourceLocation::Current())
+      : builder_(builder), where_(where) {}
+
+  Builder& builder() const { return builder_; }
+
+  Graph& graph() const { return builder_.graph(); }
+
+  SourceLocation where() const { return where_; }
+
+  // Adds a node; returns its first output (the node must have one), invalid after an error.
+  Value Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs = {},
+            std::string_view name = {}) const;
+
+  // Adds a node with any number of outputs; null after an error.
+  Node* AddNode(std::string_view op, std::vector<Value> inputs, AttrMap attrs = {},
+                std::string_view name = {}) const {
+    return builder_.Add(op, std::move(inputs), std::move(attrs), name, where_);
+  }
+
+  // Records an error and returns an invalid value.
+  Value Fail(Status status) const {
+    builder_.Fail(std::move(status), where_);
+    return {};
+  }
+
+ private:
+  Builder& builder_;
+  SourceLocation where_;
+};
+
+// Names of nodes made while it lives start with "outer/name/". A name that was used before gets a
+// suffix.
+class NameScope {
+ public:
+  NameScope(Builder& builder, std::string_view name);
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+  ~NameScope();
+
+ private:
+  Builder& builder_;
+  std::string saved_;
+};
+
+// Nodes made while it lives are placed on `device`, merged over the outer scope: parts that it
+// names replace those of the outer one. A malformed name is recorded as the builder's error.
+class DeviceScope {
+ public:
+  DeviceScope(Builder& builder, std::string_view device,
+              SourceLocation where = SourceLocation::Current());
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  ~DeviceScope();
+
+ private:
+  Builder& builder_;
+  std::string saved_;
+};
+
+// Nodes made while it lives start only when `controls` have finished.
+class ControlScope {
+ public:
+  ControlScope(Builder& builder, std::vector<Value> controls);
+  ControlScope(const ControlScope&) = delete;
+  ControlScope& operator=(const ControlScope&) = delete;
+  ~ControlScope();
+
+ private:
+  Builder& builder_;
+  size_t saved_count_;
+};
+
+}  // namespace lockstep
