@@ -34,6 +34,17 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return at(a.size(), b.size());
 }
 
+// Is `name` made of the first letters of the candidate's two or more words ("lr", "learning_rate")?
+bool AreInitials(std::string_view name, std::string_view candidate) {
+  std::string initials;
+  for (size_t i = 0; i < candidate.size(); ++i) {
+    if (i == 0 || candidate[i - 1] == '_') {
+      initials += candidate[i];
+    }
+  }
+  return initials.size() >= 2 && name == initials;
+}
+
 }  // namespace
 
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates) {
@@ -56,7 +67,7 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
         std::min(wanted.size(), lower.size()) >= 3 &&
         (lower.find(wanted) != std::string::npos || wanted.find(lower) != std::string::npos);
     if (distance > std::max<size_t>(1, longest / 3)) {
-      if (!contains) {
+      if (!contains && !AreInitials(wanted, lower)) {
         continue;
       }
       // Behind every candidate that is near by distance.

@@ -16,6 +16,12 @@ TEST(SuggestTest, FindsTypingErrors) {
   EXPECT_EQ(NearestName("rate", kNames), "learning_rate");
 }
 
+TEST(SuggestTest, FindsInitials) {
+  EXPECT_EQ(NearestName("lr", kNames), "learning_rate");
+  EXPECT_EQ(NearestName("LR", kNames), "learning_rate");
+  EXPECT_EQ(NearestName("le", kNames), "");
+}
+
 TEST(SuggestTest, KeepsQuietWhenNothingIsNear) {
   EXPECT_EQ(NearestName("batch_size", kNames), "");
   EXPECT_EQ(NearestName("", kNames), "");

@@ -1,0 +1,20 @@
+// Decompression of gzip (RFC 1952) in memory. The input is untrusted: every checksum and length is
+// checked, the output is bounded, and nothing but whole members may follow one another. Errors are
+// DATA_LOSS and name the offset in the compressed input; RESOURCE_EXHAUSTED if the limit is passed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/result.h"
+
+namespace lockstep {
+
+// Does it begin with gzip's two magic bytes?
+bool IsGzip(std::string_view data);
+
+// The content of all members, one after another, at most `max_bytes` of it.
+Result<std::string> Gunzip(std::string_view data, uint64_t max_bytes);
+
+}  // namespace lockstep

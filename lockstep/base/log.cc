@@ -1,0 +1,79 @@
+#include "lockstep/base/log.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <algorithm>
+#include <string>
+
+namespace lockstep {
+namespace {
+
+bool IsControl(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7F;
+}
+
+std::string Escape(std::string_view message) {
+  std::string result;
+  result.reserve(message.size());
+  for (const char c : message) {
+    if (c == '\n') {
+      result += "\\n";
+    } else if (IsControl(c) && c != '\t') {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
+
+struct Log::Sink {
+  explicit Sink(std::ostream& stream)
+      : logger("", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream, /*force_flush=*/true)) {
+    logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
+        "%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc));
+    // The level was checked before; a failure to log must not disturb what is logged.
+    logger.set_level(spdlog::level::trace);
+    logger.set_error_handler([](const std::string&) {});
+  }
+
+  spdlog::logger logger;
+};
+
+Log::Log(std::ostream& stream, LogLevel level)
+    : level_(level), sink_(std::make_unique<Sink>(stream)) {}
+
+Log::~Log() = default;
+
+void Log::Write(LogLevel level, std::string_view message) {
+  if (!enabled(level)) {
+    return;
+  }
+  if (std::any_of(message.begin(), message.end(), IsControl)) {
+    sink_->logger.log(ToSpdlog(level), Escape(message));
+  } else {
+    sink_->logger.log(ToSpdlog(level), message);
+  }
+}
+
+}  // namespace lockstep
