@@ -79,7 +79,7 @@ struct ReferenceContext {
 // (floats: no two equal in small tensors, so that maxima are unique; integers: whole numbers of the
 // range, both ends included).
 struct SampleInput {
-  Shape shape;
+  Shape shape = {};
   DType dtype = DType::kFloat32;
   double low = -2.0;
   double high = 2.0;
@@ -88,9 +88,9 @@ struct SampleInput {
 
 // One case for the conformance tests.
 struct Sample {
-  std::string name;
-  std::vector<SampleInput> inputs;
-  AttrMap attrs;
+  std::string name = {};
+  std::vector<SampleInput> inputs = {};
+  AttrMap attrs = {};
   // Kernel against reference: |a - b| <= tolerance * (1 + |b|).
   double tolerance = 1e-5;
   // Gradient against finite differences of the reference; false where the function is not smooth at
@@ -108,9 +108,9 @@ using SamplesFn = std::vector<Sample> (*)();
 struct OpDef {
   static constexpr int kVariadic = -1;
 
-  std::string_view name;
+  std::string_view name = {};
   // One line: what it computes.
-  std::string_view summary;
+  std::string_view summary = {};
   int min_inputs = 0;
   int max_inputs = 0;  // kVariadic: no limit
   std::vector<AttrDef> attrs = {};
