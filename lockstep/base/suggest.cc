@@ -66,8 +66,10 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
     const bool contains =
         std::min(wanted.size(), lower.size()) >= 3 &&
         (lower.find(wanted) != std::string::npos || wanted.find(lower) != std::string::npos);
-    if (distance > std::max<size_t>(1, longest / 3)) {
-      if (!contains && !AreInitials(wanted, lower)) {
+    if (AreInitials(wanted, lower)) {
+      distance = 0;
+    } else if (distance > std::max<size_t>(1, longest / 3)) {
+      if (!contains) {
         continue;
       }
       // Behind every candidate that is near by distance.

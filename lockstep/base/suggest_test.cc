@@ -19,7 +19,7 @@ TEST(SuggestTest, FindsTypingErrors) {
 TEST(SuggestTest, FindsInitials) {
   EXPECT_EQ(NearestName("lr", kNames), "learning_rate");
   EXPECT_EQ(NearestName("LR", kNames), "learning_rate");
-  EXPECT_EQ(NearestName("le", kNames), "");
+  EXPECT_EQ(NearestName("er", kNames), "");
 }
 
 TEST(SuggestTest, KeepsQuietWhenNothingIsNear) {
