@@ -90,8 +90,8 @@ def cases():
             },
             s.CosineDecay(0.0, 100, 0.0, warmup_target=0.1, warmup_steps=10),
             steps,
-            "step < warmup_steps: warmup_start + (initial - warmup_start) * step / warmup_steps; then "
-            "the schedule at step - warmup_steps",
+            "step < warmup_steps: warmup_start + (initial - warmup_start) * step / warmup_steps; "
+            "then the schedule at step - warmup_steps",
         )
     )
     return result
