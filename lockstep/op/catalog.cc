@@ -2,11 +2,37 @@
 
 namespace lockstep::op {
 
+OpDef AssignDef();
+OpDef AssignAddDef();
+OpDef AssignSubDef();
+OpDef CastDef();
+OpDef ConstDef();
+OpDef CrossReplicaSumDef();
+OpDef IdentityDef();
+OpDef NoOpDef();
+OpDef PlaceholderDef();
+OpDef ReshapeDef();
+OpDef ReshapeLikeDef();
 OpDef SquareDef();
+OpDef StopGradientDef();
+OpDef VariableDef();
 
 const OpCatalog& Catalog() {
   static const OpCatalog catalog({
+      AssignDef(),
+      AssignAddDef(),
+      AssignSubDef(),
+      CastDef(),
+      ConstDef(),
+      CrossReplicaSumDef(),
+      IdentityDef(),
+      NoOpDef(),
+      PlaceholderDef(),
+      ReshapeDef(),
+      ReshapeLikeDef(),
       SquareDef(),
+      StopGradientDef(),
+      VariableDef(),
   });
   return catalog;
 }
