@@ -2,9 +2,10 @@
 #
 # DEPS names other layers, LIBS third-party targets that the layer keeps to itself. Every header listed in HDRS
 # must compile alone (target all_verify_interface_header_sets). Each file in TESTS becomes one test program;
-# TEST_DEPS adds layers that only the tests see, TEST_LABELS sets CTest labels for all of them.
+# TEST_DEPS and TEST_LIBS add layers and third-party targets that only the tests see, TEST_LABELS sets CTest labels
+# for all of them.
 function(lockstep_layer)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS" ${ARGN})
   set(target lockstep_${ARG_NAME})
   list(TRANSFORM ARG_DEPS PREPEND lockstep::)
   list(TRANSFORM ARG_TEST_DEPS PREPEND lockstep::)
@@ -30,8 +31,8 @@ function(lockstep_layer)
     string(REPLACE "/" "_" stem ${stem})
     set(test ${ARG_NAME}_${stem})
     add_executable(${test} ${source})
-    target_link_libraries(${test} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} fmt::fmt GTest::gtest
-                                          GTest::gtest_main GTest::gmock)
+    target_link_libraries(${test} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} ${ARG_TEST_LIBS} fmt::fmt
+                                          GTest::gtest GTest::gtest_main GTest::gmock)
     lockstep_compile_options(${test} PRIVATE)
     set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_compile_definitions(${test} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

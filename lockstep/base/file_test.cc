@@ -5,9 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "lockstep/base/testing/temp_folder.h"
 
 namespace lockstep {
 namespace {
@@ -15,25 +16,16 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// A folder of its own, removed afterwards.
 class FileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "lockstep_file_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Path(const std::string& name) const { return folder_.Path(name); }
 
   size_t Entries() const {
     return static_cast<size_t>(
-        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
 
-  fs::path folder_;
+  testing::TempFolder folder_;
 };
 
 TEST_F(FileTest, ReadsBackWhatWasWritten) {
@@ -70,8 +62,8 @@ TEST_F(FileTest, TheLimitIsExact) {
 TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(ReadFile(Path("none"), 1).status().ToString(),
             "NOT_FOUND: " + Path("none") + ": cannot open: No such file or directory");
-  EXPECT_EQ(ReadFile(folder_.string(), 1).status().ToString(),
-            "INVALID_ARGUMENT: " + folder_.string() + ": is a directory, expected a regular file");
+  EXPECT_EQ(ReadFile(folder_.path(), 1).status().ToString(),
+            "INVALID_ARGUMENT: " + folder_.path() + ": is a directory, expected a regular file");
   EXPECT_EQ(ReadFile("", 1).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadFile(std::string("a\0b", 3), 1).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(WriteFileAtomic(Path("no/such/x"), "a").code(), StatusCode::kNotFound);
@@ -86,18 +78,18 @@ TEST_F(FileTest, PipesAndDevicesAreRefusedWithoutWaiting) {
 }
 
 TEST_F(FileTest, AFailedWriteLeavesNothingBehind) {
-  ASSERT_TRUE(fs::create_directory(folder_ / "x"));
+  ASSERT_TRUE(fs::create_directory(Path("x")));
   EXPECT_THAT(WriteFileAtomic(Path("x"), "a").message(), HasSubstr("is a directory"));
   EXPECT_EQ(Entries(), 1U);
 }
 
 TEST_F(FileTest, ALinkIsFollowed) {
   ASSERT_TRUE(WriteFileAtomic(Path("target"), "old").ok());
-  fs::create_symlink("target", folder_ / "link");
+  fs::create_symlink("target", Path("link"));
   ASSERT_TRUE(WriteFileAtomic(Path("link"), "new").ok());
   EXPECT_EQ(ReadFile(Path("target"), 3).value(), "new");
-  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
-  fs::create_symlink("nowhere", folder_ / "broken");
+  EXPECT_TRUE(fs::is_symlink(Path("link")));
+  fs::create_symlink("nowhere", Path("broken"));
   EXPECT_EQ(WriteFileAtomic(Path("broken"), "a").code(), StatusCode::kNotFound);
 }
 

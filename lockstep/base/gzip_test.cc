@@ -2,26 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
+
+#include "lockstep/base/testing/gzip_writer.h"
 
 namespace lockstep {
 namespace {
 
+using testing::Compress;
 using ::testing::HasSubstr;
-
-std::string Compress(std::string_view content) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string output(deflateBound(&stream, content.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(output.data());
-  stream.avail_out = static_cast<uInt>(output.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  output.resize(stream.total_out);
-  deflateEnd(&stream);
-  return output;
-}
 
 TEST(GzipTest, Decompresses) {
   for (const size_t size : {0U, 1U, 65536U, 65537U, 1000000U}) {

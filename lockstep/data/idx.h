@@ -1,0 +1,23 @@
+// The IDX format of the MNIST files: two zero bytes, a type code, the number of dimensions, the
+// dimensions as big-endian 32-bit numbers, and the elements in row-major order, big-endian. Source:
+// the format description beside the MNIST database by LeCun, Cortes and Burges.
+//
+// Files are untrusted: everything is checked against the file's length before memory is taken for
+// it. Errors are DATA_LOSS and name the file, the offset, what was found and what is allowed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::data {
+
+// Reads a plain or gzip-compressed IDX file (told apart by content, not by name). Element types:
+// unsigned byte becomes uint8; signed byte, short and int become int32; float and double stay.
+Result<Tensor> ReadIdx(const std::string& path);
+
+// The same for the uncompressed content of a file, which errors call `name`.
+Result<Tensor> ParseIdx(std::string_view content, std::string_view name);
+
+}  // namespace lockstep::data
