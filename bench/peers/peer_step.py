@@ -84,11 +84,13 @@ def main():
     losses = [step()]
     first_step_seconds = process_age_seconds()
     losses += [step() for _ in range(arguments.warmup - 1)]
-    times_ms = []
+    times_ms, cpu_ms = [], []
+    load_average = os.getloadavg()[0]
     for _ in range(arguments.steps):
-        start = time.perf_counter()
+        cpu_start, start = time.process_time(), time.perf_counter()
         losses.append(step())
         times_ms.append((time.perf_counter() - start) * 1e3)
+        cpu_ms.append((time.process_time() - cpu_start) * 1e3)
     if not all(abs(loss) < 1e6 for loss in losses):
         sys.exit(f"peer_step: the loss is not finite: {losses}")
 
@@ -108,6 +110,8 @@ def main():
                 "step_ms_median": round(statistics.median(times_ms), 4),
                 "step_ms_p10": round(times_ms[round(0.1 * last)], 4),
                 "step_ms_p90": round(times_ms[round(0.9 * last)], 4),
+                "step_cpu_ms_median": round(statistics.median(cpu_ms), 4),
+                "load_average": round(load_average, 2),
                 "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                 "first_step_seconds": round(first_step_seconds, 3),
                 "first_loss": round(losses[0], 5),
