@@ -8,7 +8,9 @@ OpDef AssignSubDef();
 OpDef CastDef();
 OpDef ConstDef();
 OpDef CrossReplicaSumDef();
+OpDef FusedMatMulDef();
 OpDef IdentityDef();
+OpDef MatMulDef();
 OpDef NoOpDef();
 OpDef PlaceholderDef();
 OpDef ReshapeDef();
@@ -25,7 +27,9 @@ const OpCatalog& Catalog() {
       CastDef(),
       ConstDef(),
       CrossReplicaSumDef(),
+      FusedMatMulDef(),
       IdentityDef(),
+      MatMulDef(),
       NoOpDef(),
       PlaceholderDef(),
       ReshapeDef(),
