@@ -3,9 +3,9 @@
 # DEPS names other layers, LIBS third-party targets that the layer keeps to itself. Every header listed in HDRS
 # must compile alone (target all_verify_interface_header_sets). Each file in TESTS becomes one test program;
 # TEST_DEPS and TEST_LIBS add layers and third-party targets that only the tests see, TEST_LABELS sets CTest labels
-# for all of them.
+# for all of them. THREAD_TESTS names further test files: those that use several threads, labelled `threads`.
 function(lockstep_layer)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
   set(target lockstep_${ARG_NAME})
   list(TRANSFORM ARG_DEPS PREPEND lockstep::)
   list(TRANSFORM ARG_TEST_DEPS PREPEND lockstep::)
@@ -26,7 +26,7 @@ function(lockstep_layer)
   if(NOT LS_TESTS)
     return()
   endif()
-  foreach(source IN LISTS ARG_TESTS)
+  foreach(source IN LISTS ARG_TESTS ARG_THREAD_TESTS)
     string(REGEX REPLACE "\\.cc$" "" stem ${source})
     string(REPLACE "/" "_" stem ${stem})
     set(test ${ARG_NAME}_${stem})
@@ -37,7 +37,11 @@ function(lockstep_layer)
     set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_compile_definitions(${test} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${test} PROPERTIES LABELS "${ARG_TEST_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1")
+    set(labels ${ARG_TEST_LABELS})
+    if(source IN_LIST ARG_THREAD_TESTS)
+      list(APPEND labels threads)
+    endif()
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" ENVIRONMENT "OMP_NUM_THREADS=1")
   endforeach()
 endfunction()
 

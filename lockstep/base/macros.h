@@ -1,9 +1,8 @@
 // The project's macros: error propagation and checks of programmer errors.
 //
-//   LS_TRY(DoIt());                             returns the Status from the enclosing function if
-//   it is not OK LS_ASSIGN_OR_RETURN(auto file, Open(path)); the same for a Result, otherwise binds
-//   its value LS_CHECK(index < size);                     aborts: for programmer errors only, never
-//   for input
+//   LS_TRY(DoIt());                               returns a Status that is not OK from the function
+//   LS_ASSIGN_OR_RETURN(auto file, Open(path));   the same for a Result, otherwise binds its value
+//   LS_CHECK(index < size);                       aborts; for programmer errors, never for input
 #pragma once
 
 namespace lockstep::internal {

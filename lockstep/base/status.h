@@ -1,9 +1,15 @@
 // Status: the outcome of an operation that can fail. The codes are the 17 canonical RPC codes, so
 // that a Status crosses processes without loss; docs/errors.md says for each who may retry what.
 //
-//   Status Load(...) { if (bad) return InvalidArgument(fmt::format("{}: ...", path)); return
-//   OkStatus(); } return status.With("rank 3, op Softmax_7");     adds where it happened; the
-//   innermost frame comes first
+//   Status Load(const std::string& path) {
+//     if (bad) {
+//       return InvalidArgument(fmt::format("{}: ...", path));
+//     }
+//     return OkStatus();
+//   }
+//
+//   // Adds where it happened; the innermost frame comes first.
+//   return status.With("rank 3, op Softmax_7");
 //
 // A Status is a cheap value: OK is a null pointer, copies share the message. Thread-safe as a const
 // value.

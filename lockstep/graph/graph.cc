@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <queue>
 
 #include "lockstep/base/suggest.h"
+#include "lockstep/graph/internal/topological_sort.h"
 
 namespace lockstep {
 namespace {
@@ -73,6 +73,12 @@ Status CheckInputs(const OpDef& op, const std::vector<Value>& inputs) {
 Status CheckOutputs(const std::vector<TensorType>& outputs) {
   for (const TensorType& output : outputs) {
     LS_TRY(Shape::Create(output.shape.dims()).status());
+    constexpr auto kMaxBytes = static_cast<size_t>(PTRDIFF_MAX);
+    if (output.shape.fully_known() &&
+        static_cast<size_t>(output.shape.num_elements()) > kMaxBytes / DTypeSize(output.dtype)) {
+      return InvalidArgument(
+          fmt::format("the output {} is larger than any memory", output.ToString()));
+    }
   }
   return OkStatus();
 }
@@ -159,7 +165,7 @@ void Graph::AddControlEdge(Node* before, Node* after) {
 }
 
 Node* Graph::FindNode(std::string_view name) const {
-  const auto it = by_name_.find(std::string(name));
+  const auto it = by_name_.find(name);
   return it == by_name_.end() ? nullptr : it->second;
 }
 
@@ -199,65 +205,29 @@ std::string Graph::UniqueName(std::string_view wanted) const {
 }
 
 Result<std::vector<Node*>> Graph::TopologicalOrder() const {
-  std::vector<int> waiting(nodes_.size(), 0);
-  std::vector<std::vector<int>> consumers(nodes_.size());
-  const auto add_edge = [&](const Node* from, const Node* to) {
-    consumers[static_cast<size_t>(from->id)].push_back(to->id);
-    ++waiting[static_cast<size_t>(to->id)];
-  };
-  for (const auto& node : nodes_) {
-    for (const Value& input : node->inputs) {
-      add_edge(input.node, node.get());
+  std::vector<std::vector<int>> predecessors(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const Value& input : nodes_[i]->inputs) {
+      predecessors[i].push_back(input.node->id);
     }
-    for (const Node* control : node->control_inputs) {
-      add_edge(control, node.get());
+    for (const Node* control : nodes_[i]->control_inputs) {
+      predecessors[i].push_back(control->id);
     }
   }
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-  for (const auto& node : nodes_) {
-    if (waiting[static_cast<size_t>(node->id)] == 0) {
-      ready.push(node->id);
-    }
+  const internal::TopologicalSort sort = internal::SortTopologically(predecessors);
+  const auto node = [&](int id) { return nodes_[static_cast<size_t>(id)].get(); };
+  if (!sort.cycle.empty()) {
+    const std::string cycle = internal::DescribeCycle(
+        sort.cycle, [&](int id) -> std::string_view { return node(id)->name; });
+    return InvalidArgument(
+        fmt::format("the graph has a cycle: {} [{}]", cycle, node(sort.cycle.front())->Describe()));
   }
   std::vector<Node*> order;
-  while (!ready.empty()) {
-    const auto id = static_cast<size_t>(ready.top());
-    ready.pop();
-    order.push_back(nodes_[id].get());
-    for (const int consumer : consumers[id]) {
-      if (--waiting[static_cast<size_t>(consumer)] == 0) {
-        ready.push(consumer);
-      }
-    }
+  order.reserve(sort.order.size());
+  for (const int id : sort.order) {
+    order.push_back(node(id));
   }
-  if (order.size() == nodes_.size()) {
-    return order;
-  }
-  // Every node that is left has an unfinished predecessor: walking back must close a cycle.
-  const auto stuck = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& node) {
-    return waiting[static_cast<size_t>(node->id)] > 0;
-  });
-  std::vector<const Node*> path;
-  const Node* at = stuck->get();
-  while (std::find(path.begin(), path.end(), at) == path.end()) {
-    path.push_back(at);
-    const auto is_stuck = [&](const Node* node) {
-      return waiting[static_cast<size_t>(node->id)] > 0;
-    };
-    const auto input = std::find_if(at->inputs.begin(), at->inputs.end(),
-                                    [&](const Value& value) { return is_stuck(value.node); });
-    at = input != at->inputs.end()
-             ? input->node
-             : *std::find_if(at->control_inputs.begin(), at->control_inputs.end(), is_stuck);
-  }
-  std::string cycle = at->name;
-  for (auto it = path.rbegin(); it != path.rend(); ++it) {
-    cycle += " -> " + (*it)->name;
-    if (*it == at) {
-      break;
-    }
-  }
-  return InvalidArgument(fmt::format("the graph has a cycle: {} [{}]", cycle, at->Describe()));
+  return order;
 }
 
 void Graph::AddToCollection(std::string_view collection, Value value) {

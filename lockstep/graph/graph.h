@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lockstep/graph/node.h"
@@ -81,7 +80,8 @@ class Graph {
  private:
   const OpCatalog& catalog_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<std::string, Node*> by_name_;
+  // Not hashed: names come from files, and nobody may choose names that collide.
+  std::map<std::string, Node*, std::less<>> by_name_;
   std::map<std::string, std::vector<Value>, std::less<>> collections_;
 };
 

@@ -79,6 +79,8 @@ TEST_F(GraphTest, ErrorsNameOpNodeAndLine) {
   EXPECT_EQ(Add("a", "Source", {}, {{"shape", Shape{}}}).status().code(),
             StatusCode::kAlreadyExists);
   EXPECT_EQ(graph_.nodes().size(), 2U);
+  EXPECT_THAT(Add("x", "Source", {}, {{"shape", Shape{int64_t{1} << 61}}}).status().message(),
+              HasSubstr("the output float32 [2305843009213693952] is larger than any memory"));
 }
 
 TEST_F(GraphTest, ACycleIsListed) {

@@ -54,12 +54,13 @@ bool Shape::fully_known() const {
 }
 
 int64_t Shape::num_elements() const {
-  int64_t elements = 1;
+  // Unsigned, because large dimensions beside a zero may wrap around before they meet it.
+  uint64_t elements = 1;
   for (const int64_t dim : dims()) {
     LS_CHECK(dim >= 0);
-    elements *= dim;
+    elements *= static_cast<uint64_t>(dim);
   }
-  return elements;
+  return static_cast<int64_t>(elements);
 }
 
 bool Shape::CompatibleWith(const Shape& other) const {

@@ -21,7 +21,11 @@ TEST(ShapeTest, CreateRefusesHostileDimensions) {
   const std::array<int64_t, 9> rank9 = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   EXPECT_FALSE(Shape::Create(rank9).ok());
   const std::array<int64_t, 3> zero = {int64_t{1} << 40, int64_t{1} << 40, 0};
-  EXPECT_TRUE(Shape::Create(zero).ok());
+  EXPECT_EQ(Shape::Create(zero).value().num_elements(), 0);
+  const std::array<int64_t, 2> largest = {(int64_t{1} << 62) - 1, 1};
+  EXPECT_EQ(Shape::Create(largest).value().num_elements(), (int64_t{1} << 62) - 1);
+  const std::array<int64_t, 2> too_large = {int64_t{1} << 61, 2};
+  EXPECT_FALSE(Shape::Create(too_large).ok());
 }
 
 TEST(ShapeTest, Broadcast) {
