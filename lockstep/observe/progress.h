@@ -1,6 +1,6 @@
 // Progress: how a run is going, for the person who started it. The trainer calls it; the program
-// chooses the kind: a bar that is redrawn in place on a terminal, plain lines elsewhere, or nothing.
-// Not thread-safe: one thread calls it.
+// chooses the kind: a bar that is redrawn in place on a terminal, plain lines elsewhere, or
+// nothing. Not thread-safe: one thread calls it.
 //
 //   auto progress = MakeLineProgress(std::cout, {.every_steps = 100}, SteadyClock());
 //   progress->OnStep({.epoch = 0, .epochs = 5, .step = 1, .steps = 125, ...});
@@ -32,7 +32,8 @@ struct StepReport {
   int64_t run_steps = 0;
   // Real samples of this step over all replicas.
   int64_t samples = 0;
-  // Of this step or a mean over the last ones, as the trainer has it. An unknown accuracy is left out.
+  // Of this step or a mean over the last ones, as the trainer has it. An unknown accuracy is left
+  // out.
   double loss = kUnknownMetric;
   double accuracy = kUnknownMetric;
 };

@@ -18,7 +18,7 @@ constexpr size_t kNarrowestBar = 10;
 constexpr size_t kWidestBar = 40;
 constexpr std::string_view kGap = "  ";
 
-// One part of the line. When the terminal is too narrow for all, those with the lowest rank go first.
+// One part of the line. Where the terminal is too narrow for all, the lowest ranks go first.
 struct Field {
   std::string text;
   int rank;
