@@ -16,13 +16,13 @@ namespace lockstep {
 
 // What a new node is made from.
 struct NodeSpec {
-  std::string name;
-  std::string op;
-  std::vector<Value> inputs;
-  std::vector<Node*> control_inputs;
-  AttrMap attrs;
-  std::string device;
-  std::string file;
+  std::string name = {};
+  std::string op = {};
+  std::vector<Value> inputs = {};
+  std::vector<Node*> control_inputs = {};
+  AttrMap attrs = {};
+  std::string device = {};
+  std::string file = {};
   int line = 0;
 };
 

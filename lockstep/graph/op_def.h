@@ -96,7 +96,7 @@ struct Sample {
   // Gradient against finite differences of the reference; false where the function is not smooth at
   // the sample.
   bool check_gradient = true;
-  double gradient_tolerance = 1e-2;
+  double gradient_tolerance = 1e-4;
 };
 
 using InferFn = Status (*)(InferContext&);

@@ -104,7 +104,11 @@ Result<Kernel> Cpu(const KernelRequest& request) {
   return kernel;
 }
 
-double ConvertThrough(double value, DType dtype) {
+// The value that `dtype` holds for `value`, which is whole if `from_integer`.
+double Converted(double value, DType dtype, bool from_integer) {
+  const auto clamped = [&](double low, double high) {
+    return std::isnan(value) ? 0.0 : std::min(high, std::max(low, std::trunc(value)));
+  };
   switch (dtype) {
     case DType::kFloat32:
     case DType::kFloat64:
@@ -114,19 +118,20 @@ double ConvertThrough(double value, DType dtype) {
     case DType::kBool:
       return value != 0.0 ? 1.0 : 0.0;
     case DType::kUInt8:
-      return std::isnan(value) ? 0.0 : std::min(255.0, std::max(0.0, std::trunc(value)));
+      return from_integer ? static_cast<uint8_t>(static_cast<int64_t>(value)) : clamped(0.0, 255.0);
     case DType::kInt32:
-      return std::isnan(value) ? 0.0
-                               : std::min(2147483647.0, std::max(-2147483648.0, std::trunc(value)));
+      return from_integer ? static_cast<int32_t>(static_cast<int64_t>(value))
+                          : clamped(-0x1p31, 0x1p31 - 1.0);
     case DType::kInt64:
-      return std::isnan(value) ? 0.0 : std::min(0x1p63, std::max(-0x1p63, std::trunc(value)));
+      return from_integer ? value : clamped(-0x1p63, 0x1p63);
   }
   return value;
 }
 
 Status Reference(const ReferenceContext& ctx) {
+  const bool from_integer = IsInteger(ctx.node.inputs[0].dtype());
   for (size_t i = 0; i < ctx.inputs[0].size(); ++i) {
-    ctx.outputs[0][i] = ConvertThrough(ctx.inputs[0][i], ctx.output_dtypes[0]);
+    ctx.outputs[0][i] = Converted(ctx.inputs[0][i], ctx.output_dtypes[0], from_integer);
   }
   return OkStatus();
 }

@@ -1,5 +1,6 @@
 // Cast: elements converted to another type. Floats round to nearest even, floats to integers
-// truncate and saturate (NaN becomes 0), anything to bool is != 0.
+// truncate and saturate (NaN becomes 0), integers to smaller integers wrap around, anything to bool
+// is != 0.
 #pragma once
 
 #include "lockstep/graph/builder.h"

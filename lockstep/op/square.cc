@@ -15,6 +15,10 @@ Status Reference(const ReferenceContext& ctx) {
   return OkStatus();
 }
 
+std::vector<Sample> Samples() {
+  return {{.name = "x", .inputs = {{Shape{3, 4}}}}};
+}
+
 }  // namespace
 
 OpDef SquareDef() {
@@ -23,7 +27,8 @@ OpDef SquareDef() {
           .min_inputs = 1,
           .max_inputs = 1,
           .infer = Infer,
-          .reference = Reference};
+          .reference = Reference,
+          .samples = Samples};
 }
 
 Value Square(BuildContext ctx, Value x) {

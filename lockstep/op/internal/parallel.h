@@ -2,9 +2,9 @@
 //
 //   ParallelFor(request.threads, n, kElementGrain, [&](int64_t begin, int64_t end) { ... });
 //
-// Runs inline with one thread or when n is at most `grain`; otherwise every begin is a multiple of
-// `grain`, and each thread gets one contiguous part. The body must write to disjoint places and must
-// not throw. Results must not depend on how the range is cut.
+// Runs inline with one thread or when n is at most `grain`; otherwise every begin is a multiple
+// of `grain`, and each thread gets one contiguous part. The body must write to disjoint places and
+// must not throw. Results must not depend on how the range is cut.
 #pragma once
 
 #include <algorithm>
