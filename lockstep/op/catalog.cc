@@ -7,7 +7,11 @@ OpDef AssignAddDef();
 OpDef AssignSubDef();
 OpDef CastDef();
 OpDef ConstDef();
+OpDef Conv2DDef();
+OpDef Conv2DBackpropFilterDef();
+OpDef Conv2DBackpropInputDef();
 OpDef CrossReplicaSumDef();
+OpDef FusedConv2DDef();
 OpDef FusedMatMulDef();
 OpDef IdentityDef();
 OpDef MatMulDef();
@@ -26,7 +30,11 @@ const OpCatalog& Catalog() {
       AssignSubDef(),
       CastDef(),
       ConstDef(),
+      Conv2DDef(),
+      Conv2DBackpropFilterDef(),
+      Conv2DBackpropInputDef(),
       CrossReplicaSumDef(),
+      FusedConv2DDef(),
       FusedMatMulDef(),
       IdentityDef(),
       MatMulDef(),
