@@ -45,6 +45,14 @@ function(lockstep_layer)
   endforeach()
 endfunction()
 
+# The sanitizers of this build, if any.
+function(lockstep_sanitize target scope)
+  if(LS_SANITIZE)
+    target_compile_options(${target} ${scope} -fsanitize=${LS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${LS_SANITIZE})
+  endif()
+endfunction()
+
 # The warnings and sanitizers that all of our own code is built with.
 function(lockstep_compile_options target scope)
   target_compile_options(${target} ${scope} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
@@ -52,8 +60,5 @@ function(lockstep_compile_options target scope)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(${target} ${scope} -Wthread-safety -Wno-unknown-pragmas)
   endif()
-  if(LS_SANITIZE)
-    target_compile_options(${target} ${scope} -fsanitize=${LS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-    target_link_options(${target} PUBLIC -fsanitize=${LS_SANITIZE})
-  endif()
+  lockstep_sanitize(${target} ${scope})
 endfunction()

@@ -35,7 +35,8 @@ LAYER_RANK = {name: rank for rank, name in enumerate(LAYERS)}
 FENCES = (
     ("oneDNN", re.compile(r"^(oneapi/dnnl/|dnnl)"),
      ("lockstep/op/*.cc", "lockstep/op/internal/*", "lockstep/exec/onednn/*")),
-    ("protobuf", re.compile(r"(^google/protobuf/|\.pb\.h$)"), ("lockstep/graph/*serial*.cc",)),
+    ("protobuf", re.compile(r"(^google/protobuf/|\.pb\.h$)"),
+     ("lockstep/graph/*serial*.cc", "lockstep/graph/internal/serial*")),
     ("CLI11", re.compile(r"^CLI/"), ("lockstep/cli/*",)),
     ("toml++", re.compile(r"^(toml\+\+/|toml\.hpp$)"),
      ("lockstep/cli/*", "lockstep/train/config*")),

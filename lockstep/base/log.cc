@@ -5,31 +5,12 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ostream_sink.h>
 
-#include <algorithm>
 #include <string>
+
+#include "lockstep/base/quote.h"
 
 namespace lockstep {
 namespace {
-
-bool IsControl(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7F;
-}
-
-std::string Escape(std::string_view message) {
-  std::string result;
-  result.reserve(message.size());
-  for (const char c : message) {
-    if (c == '\n') {
-      result += "\\n";
-    } else if (IsControl(c) && c != '\t') {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -69,8 +50,8 @@ void Log::Write(LogLevel level, std::string_view message) {
   if (!enabled(level)) {
     return;
   }
-  if (std::any_of(message.begin(), message.end(), IsControl)) {
-    sink_->logger.log(ToSpdlog(level), Escape(message));
+  if (HasControlCharacters(message)) {
+    sink_->logger.log(ToSpdlog(level), EscapeControls(message));
   } else {
     sink_->logger.log(ToSpdlog(level), message);
   }
