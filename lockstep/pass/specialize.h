@@ -1,0 +1,32 @@
+// Specialisation: cuts a graph down to what some fetches and targets need, and fixes every shape from the feeds.
+// The result is a graph of its own, which further passes may rewrite freely.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lockstep/graph/graph.h"
+
+namespace lockstep::pass {
+
+struct Feed {
+  Value value;  // any value of the graph, not only placeholders
+  DType dtype = DType::kFloat32;
+  Shape shape;
+};
+
+struct SpecializedGraph {
+  std::unique_ptr<Graph> graph;
+  // Placeholders in the order of the request; invalid if nothing needs the feed.
+  std::vector<Value> feeds;
+  std::vector<Value> fetches;
+  std::vector<Node*> targets;
+};
+
+// Errors: a placeholder that is needed and not fed, a feed of the wrong type or shape, a shape that stays unknown, a
+// cycle. All name the op and its line.
+Result<SpecializedGraph> Specialize(const Graph& graph, std::span<const Feed> feeds,
+                                    std::span<const Value> fetches, std::span<Node* const> targets);
+
+}  // namespace lockstep::pass
