@@ -1,0 +1,34 @@
+// Device: one execution context of the process, "cpu:0", "cpu:1"... with a fixed number of threads, and the memory that
+// its plans share. Only one plan runs on a device at a time.
+#pragma once
+
+#include <memory>
+
+#include "lockstep/base/mutex.h"
+#include "lockstep/tensor/buffer.h"
+
+namespace lockstep::exec {
+
+class Device {
+ public:
+  Device(int index, int threads) : index_(index), threads_(threads) {}
+
+  int index() const { return index_; }
+
+  int threads() const { return threads_; }
+
+  // Held while a plan runs.
+  Mutex& mutex() LS_RETURN_CAPABILITY(mu_) { return mu_; }
+
+  // At least `bytes` of memory, shared by all plans: contents do not outlive a run. The address changes only when it
+  // has to grow.
+  Result<void*> Arena(size_t bytes) LS_REQUIRES(mu_);
+
+ private:
+  const int index_;
+  const int threads_;
+  Mutex mu_;
+  std::shared_ptr<Buffer> arena_ LS_GUARDED_BY(mu_);
+};
+
+}  // namespace lockstep::exec

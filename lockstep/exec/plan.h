@@ -1,0 +1,110 @@
+// Plan: a program compiled for one device, one signature and fixed shapes: a flat list of kernel calls with fixed
+// buffers. Running a plan again allocates nothing besides results that the caller does not give back.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/exec/device.h"
+#include "lockstep/exec/variable_store.h"
+#include "lockstep/graph/kernel.h"
+#include "lockstep/pass/specialize.h"
+
+namespace lockstep::exec {
+
+struct PlanGraph;
+struct MemoryPlan;
+struct Schedule;
+
+// What a plan consists of, for tests, profiles and reports.
+struct PlanStats {
+  size_t arena_bytes = 0;
+  size_t scratch_bytes = 0;
+  int kernels = 0;
+  // Layout and type conversions that run in every step.
+  int reorders = 0;
+};
+
+// Time spent in each step of a plan, summed over runs.
+struct StepProfile {
+  struct Entry {
+    std::string kind;
+    std::string name;
+    double seconds = 0;
+    int64_t calls = 0;
+  };
+
+  std::vector<Entry> entries;
+};
+
+class Plan {
+ public:
+  // Takes the graph over: steps refer to its nodes. Settles the layouts of variables that no plan settled before.
+  static Result<std::unique_ptr<Plan>> Compile(pass::SpecializedGraph graph, VariableStore& store,
+                                               Device& device);
+
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan();
+
+  // Feeds in the order of the signature, of exactly the types and shapes compiled for. A fetch that already holds a
+  // tensor of the right type and shape that nobody else shares is written in place. kAborted: a variable has moved to
+  // another layout since the plan was compiled; compile again. `profile` may be null.
+  Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
+             StepProfile* profile) LS_EXCLUDES(device_.mutex());
+
+  const PlanStats& stats() const { return stats_; }
+
+  // One line per step: kind, node, layouts of the outputs.
+  std::string ToString() const;
+
+ private:
+  struct Call;
+
+  // A pointer in a call that has to be set when its external buffer moves.
+  struct Patch {
+    size_t call;
+    size_t position;
+  };
+
+  struct External {
+    std::vector<Patch> patches;
+    const void* bound = nullptr;
+  };
+
+  struct VariableUse {
+    Variable* variable;
+    Layout layout;
+    bool needs_initialized;
+    bool initializes;
+  };
+
+  explicit Plan(Device& device) : device_(device) {}
+
+  void Emit(PlanGraph& plan, const MemoryPlan& memory, const Schedule& schedule);
+  Status Bind(std::span<const Tensor> feeds, std::span<Tensor> fetches)
+      LS_REQUIRES(device_.mutex());
+  Status BindArena() LS_REQUIRES(device_.mutex());
+  Status CheckVariables();
+  void Point(External& external, const void* data);
+  Status RunCalls(const StepInfo& info, StepProfile* profile);
+
+  Device& device_;
+  std::unique_ptr<Graph> graph_;
+  std::vector<Call> calls_;
+  std::vector<TensorDesc> feed_descs_;
+  std::vector<TensorDesc> fetch_descs_;
+  std::vector<External> feeds_;
+  std::vector<External> fetches_;
+  std::vector<External> variable_externals_;
+  std::vector<VariableUse> variables_;
+  std::vector<Tensor> constants_;
+  // Pointers into the arena: (patch, offset).
+  std::vector<std::pair<Patch, size_t>> arena_patches_;
+  void* arena_ = nullptr;
+  PlanStats stats_;
+};
+
+}  // namespace lockstep::exec
