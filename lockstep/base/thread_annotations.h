@@ -18,4 +18,6 @@
 #define LS_REQUIRES(...) LS_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define LS_ACQUIRE(...) LS_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define LS_RELEASE(...) LS_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+// On a function that returns a reference to the mutex.
+#define LS_RETURN_CAPABILITY(mu) LS_THREAD_ATTRIBUTE(lock_returned(mu))
 #define LS_EXCLUDES(...) LS_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))

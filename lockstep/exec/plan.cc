@@ -13,17 +13,6 @@
 
 namespace lockstep::exec {
 
-struct Plan::Call {
-  const Node* node;
-  std::string kind;
-  std::string layouts;
-  std::function<Status(const KernelArgs&)> run;
-  // Inputs, then outputs.
-  std::vector<void*> pointers;
-  size_t num_inputs;
-  void* scratch = nullptr;
-};
-
 namespace {
 
 // Denormal numbers cost a hundred times as much as others and carry nothing that training needs: kernels treat them as

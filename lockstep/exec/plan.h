@@ -2,6 +2,7 @@
 // buffers. Running a plan again allocates nothing besides results that the caller does not give back.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,7 +62,16 @@ class Plan {
   std::string ToString() const;
 
  private:
-  struct Call;
+  struct Call {
+    const Node* node;
+    std::string kind;
+    std::string layouts;
+    std::function<Status(const KernelArgs&)> run;
+    // Inputs, then outputs.
+    std::vector<void*> pointers;
+    size_t num_inputs;
+    void* scratch = nullptr;
+  };
 
   // A pointer in a call that has to be set when its external buffer moves.
   struct Patch {

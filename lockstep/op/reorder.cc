@@ -1,4 +1,4 @@
-#include "lockstep/op/internal/onednn_reorder.h"
+#include "lockstep/op/reorder.h"
 
 #include <array>
 #include <cstring>
@@ -6,8 +6,16 @@
 #include "lockstep/op/internal/onednn.h"
 #include "lockstep/tensor/tensor.h"
 
-namespace lockstep::op::internal {
+namespace lockstep::op {
 namespace {
+
+using internal::CpuEngine;
+using internal::Guarded;
+using internal::OnednnCall;
+using internal::OnednnThreads;
+using internal::ToDataType;
+using internal::ToDesc;
+using internal::UserScratchAttr;
 
 int64_t StorageElements(const Shape& shape, DType dtype, const Layout& layout) {
   return static_cast<int64_t>(layout.Bytes(shape, dtype) / DTypeSize(dtype));
@@ -92,4 +100,4 @@ Result<Reorder> MakeReorder(const Shape& shape, DType from_dtype, const Layout& 
                  }};
 }
 
-}  // namespace lockstep::op::internal
+}  // namespace lockstep::op

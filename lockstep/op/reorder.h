@@ -7,7 +7,7 @@
 #include "lockstep/base/result.h"
 #include "lockstep/tensor/layout.h"
 
-namespace lockstep::op::internal {
+namespace lockstep::op {
 
 struct Reorder {
   // Memory that `run` needs, aligned to 64 bytes.
@@ -21,4 +21,4 @@ struct Reorder {
 Result<Reorder> MakeReorder(const Shape& shape, DType from_dtype, const Layout& from,
                             DType to_dtype, const Layout& to, int threads = 1);
 
-}  // namespace lockstep::op::internal
+}  // namespace lockstep::op

@@ -1,4 +1,4 @@
-#include "lockstep/op/internal/onednn_reorder.h"
+#include "lockstep/op/reorder.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "lockstep/base/macros.h"
 #include "lockstep/tensor/tensor.h"
 
-namespace lockstep::op::internal {
+namespace lockstep::op {
 namespace {
 
 struct LayoutCase {
@@ -129,4 +129,4 @@ TEST(Reorder, EmptyTensors) {
 }
 
 }  // namespace
-}  // namespace lockstep::op::internal
+}  // namespace lockstep::op

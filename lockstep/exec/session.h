@@ -1,0 +1,132 @@
+// Session: runs parts of a graph on the devices of this process. Plans are compiled once per signature (feeds with
+// their shapes, fetches, targets) and cached. Thread-safe.
+//
+//   LS_ASSIGN_OR_RETURN(auto session, Session::Create(graph, {}));
+//   LS_TRY(session->Initialize());
+//   LS_ASSIGN_OR_RETURN(std::vector<Tensor> out, session->Run({{x, batch}}, {loss}, {train_op}));
+//
+// A loop prepares its signature once: Callable::Run skips the lookup.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/mutex.h"
+#include "lockstep/exec/device.h"
+#include "lockstep/exec/plan.h"
+#include "lockstep/exec/variable_store.h"
+#include "lockstep/graph/graph.h"
+
+namespace lockstep::exec {
+
+struct SessionOptions {
+  int devices = 1;
+  // Threads that one kernel may use on a device.
+  int threads_per_device = 1;
+  // Root of all randomness.
+  uint64_t seed = 0;
+};
+
+struct Signature {
+  std::vector<Value> feeds;  // placeholders, or any values to replace
+  std::vector<Value> fetches;
+  std::vector<Node*> targets;
+
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
+// A prepared signature on one device. Plans for new feed shapes are compiled when first met. Runs of one callable, and
+// of callables of one device, exclude each other.
+class Callable {
+ public:
+  // One tensor per feed and per fetch of the signature; a fetch that holds a fitting tensor of nobody else is reused.
+  Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
+             StepProfile* profile = nullptr) LS_EXCLUDES(mu_);
+
+  // The plan for these feeds, compiled if need be.
+  Result<const Plan*> PlanFor(std::span<const Tensor> feeds) LS_EXCLUDES(mu_);
+
+ private:
+  friend class Session;
+
+  Callable(const Graph& graph, VariableStore& store, Device& device, Signature signature)
+      : graph_(graph), store_(store), device_(device), signature_(std::move(signature)) {}
+
+  struct Entry {
+    std::vector<Shape> shapes;
+    std::unique_ptr<Plan> plan;
+  };
+
+  Status CheckFeeds(std::span<const Tensor> feeds) const;
+  Result<Plan*> Lookup(std::span<const Tensor> feeds) LS_REQUIRES(mu_);
+  Result<std::unique_ptr<Plan>> Compile(std::span<const Tensor> feeds) const;
+
+  const Graph& graph_;
+  VariableStore& store_;
+  Device& device_;
+  const Signature signature_;
+  Mutex mu_;
+  std::vector<Entry> plans_ LS_GUARDED_BY(mu_);
+};
+
+class Session {
+ public:
+  using FeedList = std::vector<std::pair<Value, Tensor>>;
+
+  // The graph must outlive the session and may grow while no call is running. `store` null: the session has variables
+  // of its own. Devices named in the graph must exist.
+  static Result<std::unique_ptr<Session>> Create(const Graph& graph, const SessionOptions& options,
+                                                 std::shared_ptr<VariableStore> store = nullptr);
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Runs every assignment in the graph's collection of initialisers.
+  Status Initialize();
+
+  // One tensor for each fetch. Steps count up with each call; random ops depend on them.
+  Result<std::vector<Tensor>> Run(const FeedList& feeds, const std::vector<Value>& fetches,
+                                  const std::vector<Node*>& targets = {});
+
+  // The same by name, as "name" or "name:1".
+  Result<std::vector<Tensor>> RunByName(const std::vector<std::pair<std::string, Tensor>>& feeds,
+                                        const std::vector<std::string>& fetches,
+                                        const std::vector<std::string>& targets = {});
+
+  // Lives as long as the session. Asking again for the same returns the same.
+  Result<Callable*> Prepare(const Signature& signature, int device = 0);
+
+  VariableStore& variables() const { return *store_; }
+
+  int num_devices() const { return static_cast<int>(devices_.size()); }
+
+  const SessionOptions& options() const { return options_; }
+
+ private:
+  Session(const Graph& graph, const SessionOptions& options, std::shared_ptr<VariableStore> store);
+
+  Status CheckDevices() const;
+  Status CheckSignature(const Signature& signature) const;
+
+  const Graph& graph_;
+  const SessionOptions options_;
+  const std::shared_ptr<VariableStore> store_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::atomic<int64_t> next_step_{0};
+  Mutex mu_;
+
+  struct Prepared {
+    Signature signature;
+    int device;
+    std::unique_ptr<Callable> callable;
+  };
+
+  std::vector<Prepared> callables_ LS_GUARDED_BY(mu_);
+};
+
+}  // namespace lockstep::exec
