@@ -1,5 +1,5 @@
-// Device: one execution context of the process, "cpu:0", "cpu:1"... with a fixed number of threads, and the memory that
-// its plans share. Only one plan runs on a device at a time.
+// Device: one execution context of the process, "cpu:0", "cpu:1"... with a fixed number of threads,
+// and the memory that its plans share. Only one plan runs on a device at a time.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class Device {
   // Held while a plan runs.
   Mutex& mutex() LS_RETURN_CAPABILITY(mu_) { return mu_; }
 
-  // At least `bytes` of memory, shared by all plans: contents do not outlive a run. The address changes only when it
-  // has to grow.
+  // At least `bytes` of memory, shared by all plans: contents do not outlive a run. The address
+  // changes only when it has to grow.
   Result<void*> Arena(size_t bytes) LS_REQUIRES(mu_);
 
  private:

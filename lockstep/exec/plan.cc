@@ -15,8 +15,8 @@ namespace lockstep::exec {
 
 namespace {
 
-// Denormal numbers cost a hundred times as much as others and carry nothing that training needs: kernels treat them as
-// zero. The caller's mode comes back afterwards.
+// Denormal numbers cost a hundred times as much as others and carry nothing that training needs:
+// kernels treat them as zero. The caller's mode comes back afterwards.
 class FlushDenormals {
  public:
   FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero); }
@@ -48,7 +48,7 @@ Plan::~Plan() = default;
 
 Result<std::unique_ptr<Plan>> Plan::Compile(pass::SpecializedGraph graph, VariableStore& store,
                                             Device& device) {
-  std::unique_ptr<Plan> plan(new Plan(device));
+  auto plan = std::make_unique<Plan>(Token(), device);
   omp_set_num_threads(device.threads());
   LS_ASSIGN_OR_RETURN(PlanGraph plan_graph, SelectKernels(graph, store, device.threads()));
   LS_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleSteps(plan_graph));

@@ -1,5 +1,6 @@
-// Plan: a program compiled for one device, one signature and fixed shapes: a flat list of kernel calls with fixed
-// buffers. Running a plan again allocates nothing besides results that the caller does not give back.
+// Plan: a program compiled for one device, one signature and fixed shapes: a flat list of kernel
+// calls with fixed buffers. Running a plan again allocates nothing besides results that the caller
+// does not give back.
 #pragma once
 
 #include <functional>
@@ -41,18 +42,27 @@ struct StepProfile {
 };
 
 class Plan {
+  // Only Compile can make one.
+  struct Token {
+    explicit Token() = default;
+  };
+
  public:
-  // Takes the graph over: steps refer to its nodes. Settles the layouts of variables that no plan settled before.
+  // Takes the graph over: steps refer to its nodes. Settles the layouts of variables that no plan
+  // settled before.
   static Result<std::unique_ptr<Plan>> Compile(pass::SpecializedGraph graph, VariableStore& store,
                                                Device& device);
+
+  Plan(Token, Device& device) : device_(device) {}
 
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
   ~Plan();
 
-  // Feeds in the order of the signature, of exactly the types and shapes compiled for. A fetch that already holds a
-  // tensor of the right type and shape that nobody else shares is written in place. kAborted: a variable has moved to
-  // another layout since the plan was compiled; compile again. `profile` may be null.
+  // Feeds in the order of the signature, of exactly the types and shapes compiled for. A fetch that
+  // already holds a tensor of the right type and shape that nobody else shares is written in place.
+  // kAborted: a variable has moved to another layout since the plan was compiled; compile again.
+  // `profile` may be null.
   Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
              StepProfile* profile) LS_EXCLUDES(device_.mutex());
 
@@ -90,8 +100,6 @@ class Plan {
     bool needs_initialized;
     bool initializes;
   };
-
-  explicit Plan(Device& device) : device_(device) {}
 
   void Emit(PlanGraph& plan, const MemoryPlan& memory, const Schedule& schedule);
   Status Bind(std::span<const Tensor> feeds, std::span<Tensor> fetches)

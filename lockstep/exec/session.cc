@@ -86,7 +86,7 @@ Result<const Plan*> Callable::PlanFor(std::span<const Tensor> feeds) {
   return plan;
 }
 
-Session::Session(const Graph& graph, const SessionOptions& options,
+Session::Session(Token, const Graph& graph, const SessionOptions& options,
                  std::shared_ptr<VariableStore> store)
     : graph_(graph),
       options_(options),
@@ -105,7 +105,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Graph& graph, const Sessi
         fmt::format("a session has {} devices with {} threads each, allowed are 1 to {} of both",
                     options.devices, options.threads_per_device, kMaxDevices));
   }
-  std::unique_ptr<Session> session(new Session(graph, options, std::move(store)));
+  auto session = std::make_unique<Session>(Token(), graph, options, std::move(store));
   LS_TRY(session->CheckDevices());
   return session;
 }
@@ -171,8 +171,8 @@ Result<Callable*> Session::Prepare(const Signature& signature, int device) {
     return found->callable.get();
   }
   LS_TRY(CheckSignature(signature));
-  std::unique_ptr<Callable> callable(
-      new Callable(graph_, *store_, *devices_[static_cast<size_t>(device)], signature));
+  auto callable = std::make_unique<Callable>(Callable::Token(), graph_, *store_,
+                                             *devices_[static_cast<size_t>(device)], signature);
   callables_.push_back({signature, device, std::move(callable)});
   return callables_.back().callable.get();
 }

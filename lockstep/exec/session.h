@@ -1,5 +1,5 @@
-// Session: runs parts of a graph on the devices of this process. Plans are compiled once per signature (feeds with
-// their shapes, fetches, targets) and cached. Thread-safe.
+// Session: runs parts of a graph on the devices of this process. Plans are compiled once per
+// signature (feeds with their shapes, fetches, targets) and cached. Thread-safe.
 //
 //   LS_ASSIGN_OR_RETURN(auto session, Session::Create(graph, {}));
 //   LS_TRY(session->Initialize());
@@ -40,11 +40,20 @@ struct Signature {
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 
-// A prepared signature on one device. Plans for new feed shapes are compiled when first met. Runs of one callable, and
-// of callables of one device, exclude each other.
+// A prepared signature on one device. Plans for new feed shapes are compiled when first met. Runs
+// of one callable, and of callables of one device, exclude each other.
 class Callable {
+  // Only a session can make one.
+  struct Token {
+    explicit Token() = default;
+  };
+
  public:
-  // One tensor per feed and per fetch of the signature; a fetch that holds a fitting tensor of nobody else is reused.
+  Callable(Token, const Graph& graph, VariableStore& store, Device& device, Signature signature)
+      : graph_(graph), store_(store), device_(device), signature_(std::move(signature)) {}
+
+  // One tensor per feed and per fetch of the signature; a fetch that holds a fitting tensor of
+  // nobody else is reused.
   Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
              StepProfile* profile = nullptr) LS_EXCLUDES(mu_);
 
@@ -53,9 +62,6 @@ class Callable {
 
  private:
   friend class Session;
-
-  Callable(const Graph& graph, VariableStore& store, Device& device, Signature signature)
-      : graph_(graph), store_(store), device_(device), signature_(std::move(signature)) {}
 
   struct Entry {
     std::vector<Shape> shapes;
@@ -75,13 +81,21 @@ class Callable {
 };
 
 class Session {
+  // Only Create can make one.
+  struct Token {
+    explicit Token() = default;
+  };
+
  public:
   using FeedList = std::vector<std::pair<Value, Tensor>>;
 
-  // The graph must outlive the session and may grow while no call is running. `store` null: the session has variables
-  // of its own. Devices named in the graph must exist.
+  // The graph must outlive the session and may grow while no call is running. `store` null: the
+  // session has variables of its own. Devices named in the graph must exist.
   static Result<std::unique_ptr<Session>> Create(const Graph& graph, const SessionOptions& options,
                                                  std::shared_ptr<VariableStore> store = nullptr);
+
+  Session(Token, const Graph& graph, const SessionOptions& options,
+          std::shared_ptr<VariableStore> store);
 
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -108,8 +122,6 @@ class Session {
   const SessionOptions& options() const { return options_; }
 
  private:
-  Session(const Graph& graph, const SessionOptions& options, std::shared_ptr<VariableStore> store);
-
   Status CheckDevices() const;
   Status CheckSignature(const Signature& signature) const;
 

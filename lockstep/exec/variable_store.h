@@ -1,8 +1,10 @@
-// VariableStore: the variables of a process by name. They outlive sessions, and sessions may share a store. A variable's
-// memory is kept in the layout that plans settled on; Read and Write convert from and to plain.
+// VariableStore: the variables of a process by name. They outlive sessions, and sessions may share
+// a store. A variable's memory is kept in the layout that plans settled on; Read and Write convert
+// from and to plain.
 //
-// Thread-safety: lookup and creation are safe. The contents of a variable are guarded by its users: plans that run at
-// the same time must not write what another reads (the session and the strategies see to that).
+// Thread-safety: lookup and creation are safe. The contents of a variable are guarded by its users:
+// plans that run at the same time must not write what another reads (the session and the strategies
+// see to that).
 #pragma once
 
 #include <map>
@@ -30,7 +32,8 @@ struct Variable {
 
 class VariableStore {
  public:
-  // The variable `name`, created uninitialised if there is none. An existing one of another type or shape is an error.
+  // The variable `name`, created uninitialised if there is none. An existing one of another type or
+  // shape is an error.
   Result<Variable*> GetOrCreate(std::string_view name, DType dtype, const Shape& shape);
 
   // Null if there is none.

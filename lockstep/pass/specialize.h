@@ -1,5 +1,5 @@
-// Specialisation: cuts a graph down to what some fetches and targets need, and fixes every shape from the feeds.
-// The result is a graph of its own, which further passes may rewrite freely.
+// Specialisation: cuts a graph down to what some fetches and targets need, and fixes every shape
+// from the feeds. The result is a graph of its own, which further passes may rewrite freely.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ struct SpecializedGraph {
   std::vector<Node*> targets;
 };
 
-// Errors: a placeholder that is needed and not fed, a feed of the wrong type or shape, a shape that stays unknown, a
-// cycle. All name the op and its line.
+// Errors: a placeholder that is needed and not fed, a feed of the wrong type or shape, a shape that
+// stays unknown, a cycle. All name the op and its line.
 Result<SpecializedGraph> Specialize(const Graph& graph, std::span<const Feed> feeds,
                                     std::span<const Value> fetches, std::span<Node* const> targets);
 

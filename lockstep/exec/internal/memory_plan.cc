@@ -87,8 +87,8 @@ void MemoryPlanner::TakeOver(const PlanStep& step, size_t output, int position) 
   if (old_root == roots_[static_cast<size_t>(to)]) {
     return;
   }
-  // Another input in the same buffer may be read at other places than those written so far, and another output may
-  // have taken the buffer over already.
+  // Another input in the same buffer may be read at other places than those written so far, and
+  // another output may have taken the buffer over already.
   for (const int other : step.inputs) {
     if (other != kNoValue && other != from && roots_[static_cast<size_t>(other)] == old_root) {
       return;

@@ -1,5 +1,6 @@
-// Memory planning: an offset in one arena for every value that lives inside a step, by liveness along the schedule.
-// A value may take over the buffer of one that ends where it begins, if the kernel allows it.
+// Memory planning: an offset in one arena for every value that lives inside a step, by liveness
+// along the schedule. A value may take over the buffer of one that ends where it begins, if the
+// kernel allows it.
 #pragma once
 
 #include <vector>

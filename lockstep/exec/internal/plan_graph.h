@@ -1,5 +1,6 @@
-// The intermediate form of a plan: values with layouts and storage, and the steps that make them. Kernel selection
-// builds it, scheduling orders its steps, memory planning places its values, emission turns it into a Plan.
+// The intermediate form of a plan: values with layouts and storage, and the steps that make them.
+// Kernel selection builds it, scheduling orders its steps, memory planning places its values,
+// emission turns it into a Plan.
 #pragma once
 
 #include <string>

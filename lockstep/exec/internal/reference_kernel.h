@@ -1,4 +1,5 @@
-// A kernel that runs an op's float64 reference: for types that no fast kernel exists for. Allocates when it runs.
+// A kernel that runs an op's float64 reference: for types that no fast kernel exists for. Allocates
+// when it runs.
 #pragma once
 
 #include "lockstep/graph/kernel.h"

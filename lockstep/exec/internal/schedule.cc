@@ -17,23 +17,31 @@ class Scheduler {
   explicit Scheduler(const PlanGraph& plan)
       : plan_(plan),
         successors_(plan.steps.size()),
+        program_successors_(plan.steps.size()),
         readers_(plan.variables.size()),
         writers_(plan.variables.size()) {}
 
   Result<Schedule> Run();
 
  private:
-  void AddEdge(int from, int to) { successors_[static_cast<size_t>(from)].push_back(to); }
+  // `by_program`: the program asks for the order, so that what follows sees what came before.
+  void AddEdge(int from, int to, bool by_program) {
+    successors_[static_cast<size_t>(from)].push_back(to);
+    if (by_program) {
+      program_successors_[static_cast<size_t>(from)].push_back(to);
+    }
+  }
 
   void AddDataEdges();
   void FindVariableUses();
   void OrderVariable(size_t variable);
-  // Steps that follow `step`, itself included.
+  // Steps that follow `step` by the program, itself included.
   std::vector<bool> Followers(int step) const;
   Result<std::vector<int>> Order() const;
 
   const PlanGraph& plan_;
   std::vector<std::vector<int>> successors_;
+  std::vector<std::vector<int>> program_successors_;
   std::vector<std::vector<int>> readers_;
   std::vector<std::vector<int>> writers_;
   Schedule schedule_;
@@ -44,11 +52,11 @@ void Scheduler::AddDataEdges() {
     const PlanStep& step = plan_.steps[s];
     for (const int input : step.inputs) {
       if (input != kNoValue && plan_.value(input).producer >= 0) {
-        AddEdge(plan_.value(input).producer, static_cast<int>(s));
+        AddEdge(plan_.value(input).producer, static_cast<int>(s), true);
       }
     }
     for (const int before : step.after) {
-      AddEdge(before, static_cast<int>(s));
+      AddEdge(before, static_cast<int>(s), true);
     }
   }
 }
@@ -77,7 +85,7 @@ std::vector<bool> Scheduler::Followers(int step) const {
   while (!stack.empty()) {
     const auto at = static_cast<size_t>(stack.back());
     stack.pop_back();
-    for (const int next : successors_[at]) {
+    for (const int next : program_successors_[at]) {
       if (!follows[static_cast<size_t>(next)]) {
         follows[static_cast<size_t>(next)] = true;
         stack.push_back(next);
@@ -101,13 +109,13 @@ void Scheduler::OrderVariable(size_t variable) {
     }
     for (const int reader : readers_[variable]) {
       if (!follows[static_cast<size_t>(reader)]) {
-        AddEdge(reader, writer);
+        AddEdge(reader, writer, false);
       }
     }
     // Writers that nothing orders run in the order in which they were made.
     for (const int other : writers) {
       if (other < writer && !follows[static_cast<size_t>(other)]) {
-        AddEdge(other, writer);
+        AddEdge(other, writer, false);
       }
     }
   }

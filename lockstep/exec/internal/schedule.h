@@ -1,9 +1,9 @@
 // Scheduling: the order in which the steps of a plan run on the device's thread.
 //
-// Besides producers and control inputs, variables order steps: whoever reads a variable and does not follow one of its
-// writers (by data or control) runs before that writer. So all reads of a step see the values from before the step
-// unless the program says otherwise, whatever the order of the nodes. Updates run as soon as they may, which frees
-// their gradients.
+// Besides producers and control inputs, variables order steps: whoever reads a variable and does
+// not follow one of its writers (by data or control) runs before that writer. So all reads of a
+// step see the values from before the step unless the program says otherwise, whatever the order of
+// the nodes. Updates run as soon as they may, which frees their gradients.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,8 @@ namespace lockstep::exec {
 
 struct Schedule {
   std::vector<int> order;  // indices of PlanGraph::steps
-  // For each variable: some step reads it, or writes part of it, without following its initialisation.
+  // For each variable: some step reads it, or writes part of it, without following its
+  // initialisation.
   std::vector<bool> needs_initialized;
   // For each variable: some step makes it valid.
   std::vector<bool> initializes;
