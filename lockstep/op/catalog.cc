@@ -5,6 +5,8 @@ namespace lockstep::op {
 OpDef AssignDef();
 OpDef AssignAddDef();
 OpDef AssignSubDef();
+OpDef AvgPoolDef();
+OpDef AvgPoolGradDef();
 OpDef CastDef();
 OpDef ConstDef();
 OpDef Conv2DDef();
@@ -13,8 +15,13 @@ OpDef Conv2DBackpropInputDef();
 OpDef CrossReplicaSumDef();
 OpDef FusedConv2DDef();
 OpDef FusedMatMulDef();
+OpDef GlobalAveragePoolDef();
+OpDef GlobalAveragePoolGradDef();
 OpDef IdentityDef();
 OpDef MatMulDef();
+OpDef MaxPoolDef();
+OpDef MaxPoolGradDef();
+OpDef MaxPoolPickDef();
 OpDef NoOpDef();
 OpDef PlaceholderDef();
 OpDef ReshapeDef();
@@ -28,6 +35,8 @@ const OpCatalog& Catalog() {
       AssignDef(),
       AssignAddDef(),
       AssignSubDef(),
+      AvgPoolDef(),
+      AvgPoolGradDef(),
       CastDef(),
       ConstDef(),
       Conv2DDef(),
@@ -36,8 +45,13 @@ const OpCatalog& Catalog() {
       CrossReplicaSumDef(),
       FusedConv2DDef(),
       FusedMatMulDef(),
+      GlobalAveragePoolDef(),
+      GlobalAveragePoolGradDef(),
       IdentityDef(),
       MatMulDef(),
+      MaxPoolDef(),
+      MaxPoolGradDef(),
+      MaxPoolPickDef(),
       NoOpDef(),
       PlaceholderDef(),
       ReshapeDef(),

@@ -26,6 +26,10 @@ const std::map<std::string_view, std::string_view> kWithoutSamples = {
     {"Variable", "is storage, not a computation"},
 };
 
+// Ops that oneDNN sums up in as many parts as there are threads: the number of threads of a device
+// is one of the things that results may depend on.
+const std::set<std::string_view> kThreadsMayChangeBits = {"Conv2DBackpropFilter"};
+
 struct Case {
   const OpDef* op;
   Sample sample;
@@ -237,6 +241,10 @@ TEST_P(ConformanceTest, InPlaceGivesTheSameBits) {
 TEST_P(ConformanceTest, ThreadsGiveTheSameBits) {
   if (!HasKernel()) {
     GTEST_SKIP() << "no kernel for the sample's types";
+  }
+  if (kThreadsMayChangeBits.count(op().name) != 0) {
+    ExpectMatchesReference(*node_, inputs_, {.threads = 2});
+    return;
   }
   ExpectSameAsPlain({.threads = 2});
 }

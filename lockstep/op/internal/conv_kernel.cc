@@ -14,8 +14,6 @@ using Dims = dnnl::memory::dims;
 using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 
-constexpr int64_t kVector = 8;
-
 DimOrder ImageOrder(const ConvSpec& spec) {
   return spec.axes.c == 3 ? kNhwcOrder : kSameOrder;
 }
@@ -26,7 +24,8 @@ enum class Images { kAny, kChannelsLast };
 // Blocked layouts need whole vectors of channels, else they are padded and the element-wise ops
 // behind the convolution cannot keep them. Up to 4 input channels are read unblocked anyway.
 std::vector<Images> Preferences(const ConvSpec& spec) {
-  const auto whole = [](int64_t channels) { return channels % kVector == 0; };
+  const int64_t vector = VectorWidth();
+  const auto whole = [vector](int64_t channels) { return channels % vector == 0; };
   const bool blocks = whole(spec.out_channels()) &&
                       (whole(spec.in_channels()) || (spec.in_channels() <= 4 && spec.groups == 1));
   return blocks ? std::vector{Images::kAny, Images::kChannelsLast}

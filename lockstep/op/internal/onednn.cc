@@ -178,6 +178,13 @@ dnnl::engine CpuEngine() {
   return {dnnl::engine::kind::cpu, 0};
 }
 
+int64_t VectorWidth() {
+  // The enumerators' bits grow with the instructions that are included.
+  constexpr auto kAvx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (isa & kAvx512) == kAvx512 ? 16 : 8;
+}
+
 bool IsReferenceImplementation(const char* impl_info) {
   const std::string_view info(impl_info);
   return info.starts_with("ref") || info.starts_with("simple:any");

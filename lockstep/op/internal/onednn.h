@@ -125,6 +125,9 @@ class OnednnCall {
 
 dnnl::engine CpuEngine();
 
+// Floats in the vectors that oneDNN uses on this machine: 16 with AVX-512, else 8.
+int64_t VectorWidth();
+
 // True for implementations that are plain loops meant as a reference.
 bool IsReferenceImplementation(const char* impl_info);
 
