@@ -4,7 +4,8 @@
     peer_step.py --framework torch --model resnet18 --batch 16 --mode channels_last --steps 5
 
 The data is synthetic and lies in memory; a step is forward, backward and update, and ends when its
-loss is known. `first_step_seconds` runs from the start of the process to the end of the first step.
+loss is known. `first_step_seconds` runs from the fork of the process to the end of the first step,
+so a shell that execs this program adds its own age; run_all.py forks for each measurement.
 """
 
 import argparse
