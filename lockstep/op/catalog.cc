@@ -14,6 +14,10 @@ OpDef AssignAddDef();
 OpDef AssignSubDef();
 OpDef AvgPoolDef();
 OpDef AvgPoolGradDef();
+OpDef BatchNormDef();
+OpDef BatchNormGradDef();
+OpDef BatchNormInferenceDef();
+OpDef BatchNormInferenceGradDef();
 OpDef BiasAddDef();
 OpDef BiasAddGradDef();
 OpDef CastDef();
@@ -24,6 +28,8 @@ OpDef Conv2DBackpropInputDef();
 OpDef CrossReplicaSumDef();
 OpDef ExpandReducedDef();
 OpDef ExtremeSharesDef();
+OpDef FusedBatchNormReluDef();
+OpDef FusedBatchNormReluGradDef();
 OpDef FusedConv2DDef();
 OpDef FusedMatMulDef();
 OpDef GlobalAveragePoolDef();
@@ -62,6 +68,10 @@ const OpCatalog& Catalog() {
       AssignSubDef(),
       AvgPoolDef(),
       AvgPoolGradDef(),
+      BatchNormDef(),
+      BatchNormGradDef(),
+      BatchNormInferenceDef(),
+      BatchNormInferenceGradDef(),
       BiasAddDef(),
       BiasAddGradDef(),
       CastDef(),
@@ -72,6 +82,8 @@ const OpCatalog& Catalog() {
       CrossReplicaSumDef(),
       ExpandReducedDef(),
       ExtremeSharesDef(),
+      FusedBatchNormReluDef(),
+      FusedBatchNormReluGradDef(),
       FusedConv2DDef(),
       FusedMatMulDef(),
       GlobalAveragePoolDef(),
