@@ -2,6 +2,9 @@
 
 namespace lockstep::op {
 
+OpDef AbsDef();
+OpDef AddDef();
+OpDef AddNDef();
 OpDef ApplyAdagradDef();
 OpDef ApplyAdamDef();
 OpDef ApplyCenteredRMSPropDef();
@@ -20,42 +23,90 @@ OpDef BatchNormInferenceDef();
 OpDef BatchNormInferenceGradDef();
 OpDef BiasAddDef();
 OpDef BiasAddGradDef();
+OpDef BroadcastLikeDef();
 OpDef CastDef();
+OpDef ClipDef();
+OpDef ClipGradDef();
 OpDef ConstDef();
 OpDef Conv2DDef();
 OpDef Conv2DBackpropFilterDef();
 OpDef Conv2DBackpropInputDef();
 OpDef CrossReplicaSumDef();
+OpDef DivDef();
+OpDef EluDef();
+OpDef EluGradDef();
+OpDef EqualDef();
+OpDef ExpDef();
 OpDef ExpandReducedDef();
 OpDef ExtremeSharesDef();
+OpDef FloorDef();
 OpDef FusedBatchNormReluDef();
 OpDef FusedBatchNormReluGradDef();
 OpDef FusedConv2DDef();
+OpDef FusedElementwiseDef();
 OpDef FusedMatMulDef();
+OpDef GeluDef();
+OpDef GeluGradDef();
 OpDef GlobalAveragePoolDef();
 OpDef GlobalAveragePoolGradDef();
+OpDef GreaterDef();
+OpDef GreaterEqualDef();
 OpDef IdentityDef();
 OpDef InTopKDef();
+OpDef LeakyReluDef();
+OpDef LeakyReluGradDef();
+OpDef LessDef();
+OpDef LessEqualDef();
+OpDef LogDef();
+OpDef LogicalAndDef();
+OpDef LogicalNotDef();
+OpDef LogicalOrDef();
 OpDef MatMulDef();
 OpDef MaxPoolDef();
 OpDef MaxPoolGradDef();
 OpDef MaxPoolPickDef();
+OpDef MaximumDef();
+OpDef MinimumDef();
+OpDef MulDef();
+OpDef NegDef();
 OpDef NoOpDef();
+OpDef NotEqualDef();
 OpDef PlaceholderDef();
+OpDef PowDef();
+OpDef ReciprocalDef();
 OpDef ReduceMaxDef();
 OpDef ReduceMeanDef();
 OpDef ReduceMinDef();
 OpDef ReduceProdDef();
 OpDef ReduceProdGradDef();
 OpDef ReduceSumDef();
+OpDef ReluDef();
+OpDef ReluGradDef();
 OpDef ReshapeDef();
 OpDef ReshapeLikeDef();
+OpDef RsqrtDef();
+OpDef SigmoidDef();
+OpDef SigmoidGradDef();
+OpDef SignDef();
+OpDef SiluDef();
+OpDef SiluGradDef();
+OpDef SoftplusDef();
+OpDef SqrtDef();
 OpDef SquareDef();
+OpDef SquaredDifferenceDef();
 OpDef StopGradientDef();
+OpDef SubDef();
+OpDef SumLikeDef();
+OpDef TanhDef();
+OpDef TanhGradDef();
 OpDef VariableDef();
+OpDef WhereDef();
 
 const OpCatalog& Catalog() {
   static const OpCatalog catalog({
+      AbsDef(),
+      AddDef(),
+      AddNDef(),
       ApplyAdagradDef(),
       ApplyAdamDef(),
       ApplyCenteredRMSPropDef(),
@@ -74,39 +125,84 @@ const OpCatalog& Catalog() {
       BatchNormInferenceGradDef(),
       BiasAddDef(),
       BiasAddGradDef(),
+      BroadcastLikeDef(),
       CastDef(),
+      ClipDef(),
+      ClipGradDef(),
       ConstDef(),
       Conv2DDef(),
       Conv2DBackpropFilterDef(),
       Conv2DBackpropInputDef(),
       CrossReplicaSumDef(),
+      DivDef(),
+      EluDef(),
+      EluGradDef(),
+      EqualDef(),
+      ExpDef(),
       ExpandReducedDef(),
       ExtremeSharesDef(),
+      FloorDef(),
       FusedBatchNormReluDef(),
       FusedBatchNormReluGradDef(),
       FusedConv2DDef(),
+      FusedElementwiseDef(),
       FusedMatMulDef(),
+      GeluDef(),
+      GeluGradDef(),
       GlobalAveragePoolDef(),
       GlobalAveragePoolGradDef(),
+      GreaterDef(),
+      GreaterEqualDef(),
       IdentityDef(),
       InTopKDef(),
+      LeakyReluDef(),
+      LeakyReluGradDef(),
+      LessDef(),
+      LessEqualDef(),
+      LogDef(),
+      LogicalAndDef(),
+      LogicalNotDef(),
+      LogicalOrDef(),
       MatMulDef(),
       MaxPoolDef(),
       MaxPoolGradDef(),
       MaxPoolPickDef(),
+      MaximumDef(),
+      MinimumDef(),
+      MulDef(),
+      NegDef(),
       NoOpDef(),
+      NotEqualDef(),
       PlaceholderDef(),
+      PowDef(),
+      ReciprocalDef(),
       ReduceMaxDef(),
       ReduceMeanDef(),
       ReduceMinDef(),
       ReduceProdDef(),
       ReduceProdGradDef(),
       ReduceSumDef(),
+      ReluDef(),
+      ReluGradDef(),
       ReshapeDef(),
       ReshapeLikeDef(),
+      RsqrtDef(),
+      SigmoidDef(),
+      SigmoidGradDef(),
+      SignDef(),
+      SiluDef(),
+      SiluGradDef(),
+      SoftplusDef(),
+      SqrtDef(),
       SquareDef(),
+      SquaredDifferenceDef(),
       StopGradientDef(),
+      SubDef(),
+      SumLikeDef(),
+      TanhDef(),
+      TanhGradDef(),
       VariableDef(),
+      WhereDef(),
   });
   return catalog;
 }

@@ -7,7 +7,9 @@
 namespace lockstep::op {
 namespace {
 
-constexpr int64_t kSumBlock = 4096;
+constexpr int64_t kSumBlock = 512;
+// What one thread sums at a time.
+constexpr int64_t kSumPart = 8192;
 constexpr int64_t kColumnBlock = 1024;
 constexpr int kRowsPerBlock = 64;
 
@@ -20,12 +22,13 @@ float SumBlock(const float* x, int64_t n) {
   return sum;
 }
 
+// Halves are summed apart, so that the error grows with the logarithm of the length.
 float SumRow(const float* x, int64_t n) {
-  float sum = 0.0F;
-  for (int64_t i = 0; i < n; i += kSumBlock) {
-    sum += SumBlock(x + i, std::min(kSumBlock, n - i));
+  if (n <= kSumBlock) {
+    return SumBlock(x, n);
   }
-  return sum;
+  const int64_t half = (n / 2 + kSumBlock - 1) / kSumBlock * kSumBlock;
+  return SumRow(x, half) + SumRow(x + half, n - half);
 }
 
 void AddTo(float* sum, const float* x, int64_t n) {
@@ -84,9 +87,8 @@ BroadcastSum::BroadcastSum(const Shape& input, const Shape& output, int threads)
 }
 
 size_t BroadcastSum::scratch_bytes() const {
-  return sums_everything()
-             ? static_cast<size_t>((inner_ + kSumBlock - 1) / kSumBlock) * sizeof(float)
-             : 0;
+  return sums_everything() ? static_cast<size_t>((inner_ + kSumPart - 1) / kSumPart) * sizeof(float)
+                           : 0;
 }
 
 void BroadcastSum::Run(const float* x, float* y, float* scratch) const {
@@ -100,10 +102,10 @@ void BroadcastSum::Run(const float* x, float* y, float* scratch) const {
 }
 
 void BroadcastSum::SumAll(const float* x, float* y, float* partials) const {
-  const int64_t blocks = (inner_ + kSumBlock - 1) / kSumBlock;
-  ParallelFor(threads_, blocks, 8, [&](int64_t begin, int64_t end) {
+  const int64_t blocks = (inner_ + kSumPart - 1) / kSumPart;
+  ParallelFor(threads_, blocks, 4, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      partials[b] = SumBlock(x + b * kSumBlock, std::min(kSumBlock, inner_ - b * kSumBlock));
+      partials[b] = SumRow(x + b * kSumPart, std::min(kSumPart, inner_ - b * kSumPart));
     }
   });
   *y = SumRow(partials, blocks);

@@ -8,7 +8,7 @@
 namespace lockstep::op {
 namespace {
 
-std::vector<float> Run(const std::vector<float>& x, const Shape& input, const Shape& output,
+std::vector<float> Sum(const std::vector<float>& x, const Shape& input, const Shape& output,
                        int threads) {
   const BroadcastSum sum(input, output, threads);
   std::vector<float> scratch(sum.scratch_bytes() / sizeof(float));
@@ -18,22 +18,22 @@ std::vector<float> Run(const std::vector<float>& x, const Shape& input, const Sh
 }
 
 TEST(BroadcastSumTest, Columns) {
-  EXPECT_EQ(Run({1, 2, 3, 4, 5, 6}, Shape{3, 2}, Shape{2}, 1), (std::vector<float>{9, 12}));
+  EXPECT_EQ(Sum({1, 2, 3, 4, 5, 6}, Shape{3, 2}, Shape{2}, 1), (std::vector<float>{9, 12}));
 }
 
 TEST(BroadcastSumTest, Rows) {
-  EXPECT_EQ(Run({1, 2, 3, 4, 5, 6}, Shape{3, 2}, Shape{3, 1}, 1), (std::vector<float>{3, 7, 11}));
+  EXPECT_EQ(Sum({1, 2, 3, 4, 5, 6}, Shape{3, 2}, Shape{3, 1}, 1), (std::vector<float>{3, 7, 11}));
 }
 
 TEST(BroadcastSumTest, MiddleAxis) {
-  EXPECT_EQ(Run({1, 2, 3, 4, 5, 6, 7, 8}, Shape{2, 2, 2}, Shape{2, 1, 2}, 1),
+  EXPECT_EQ(Sum({1, 2, 3, 4, 5, 6, 7, 8}, Shape{2, 2, 2}, Shape{2, 1, 2}, 1),
             (std::vector<float>{4, 6, 12, 14}));
 }
 
 TEST(BroadcastSumTest, NothingToAddIsZero) {
-  EXPECT_EQ(Run({}, Shape{0, 2}, Shape{2}, 1), (std::vector<float>{0, 0}));
-  EXPECT_EQ(Run({}, Shape{0, 2}, Shape{}, 1), (std::vector<float>{0}));
-  EXPECT_EQ(Run({}, Shape{2, 0}, Shape{2, 1}, 1), (std::vector<float>{0, 0}));
+  EXPECT_EQ(Sum({}, Shape{0, 2}, Shape{2}, 1), (std::vector<float>{0, 0}));
+  EXPECT_EQ(Sum({}, Shape{0, 2}, Shape{}, 1), (std::vector<float>{0}));
+  EXPECT_EQ(Sum({}, Shape{2, 0}, Shape{2, 1}, 1), (std::vector<float>{0, 0}));
 }
 
 // A running float sum of these is off by more than a hundred.
@@ -41,7 +41,7 @@ TEST(BroadcastSumTest, LongSumsStayExact) {
   const std::vector<float> x(1 << 22, 0.1F);
   const double expected = static_cast<double>(0.1F) * static_cast<double>(x.size());
   const Shape input{static_cast<int64_t>(x.size())};
-  EXPECT_NEAR(Run(x, input, Shape{}, 1)[0], expected, 1e-6 * expected);
+  EXPECT_NEAR(Sum(x, input, Shape{}, 1)[0], expected, 1e-6 * expected);
 }
 
 TEST(BroadcastSumTest, ThreadsGiveTheSameBits) {
@@ -51,7 +51,7 @@ TEST(BroadcastSumTest, ThreadsGiveTheSameBits) {
   }
   const Shape input{300, 2100};
   for (const Shape& output : {Shape{2100}, Shape{300, 1}, Shape{}}) {
-    EXPECT_EQ(Run(x, input, output, 1), Run(x, input, output, 2)) << output.ToString();
+    EXPECT_EQ(Sum(x, input, output, 1), Sum(x, input, output, 2)) << output.ToString();
   }
 }
 
