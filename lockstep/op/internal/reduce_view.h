@@ -40,7 +40,7 @@ class Odometer {
  public:
   // `dims` must outlive the odometer; the last one is left out if `skip_last`.
   Odometer(const std::vector<ReduceView::Dim>& dims, bool skip_last)
-      : dims_(dims), count_(dims.size() - (skip_last ? 1 : 0)) {}
+      : dims_(dims), count_(dims.size() - (skip_last && !dims.empty() ? 1 : 0)) {}
 
   int64_t offset() const { return offset_; }
 
