@@ -27,24 +27,29 @@ OpDef BroadcastLikeDef();
 OpDef CastDef();
 OpDef ClipDef();
 OpDef ClipGradDef();
+OpDef ConcatDef();
 OpDef ConstDef();
 OpDef Conv2DDef();
 OpDef Conv2DBackpropFilterDef();
 OpDef Conv2DBackpropInputDef();
 OpDef CrossReplicaSumDef();
 OpDef DivDef();
+OpDef DropoutDef();
+OpDef DropoutGradDef();
 OpDef EluDef();
 OpDef EluGradDef();
 OpDef EqualDef();
 OpDef ExpDef();
 OpDef ExpandReducedDef();
 OpDef ExtremeSharesDef();
+OpDef FillDef();
 OpDef FloorDef();
 OpDef FusedBatchNormReluDef();
 OpDef FusedBatchNormReluGradDef();
 OpDef FusedConv2DDef();
 OpDef FusedElementwiseDef();
 OpDef FusedMatMulDef();
+OpDef GatherDef();
 OpDef GeluDef();
 OpDef GeluGradDef();
 OpDef GlobalAveragePoolDef();
@@ -58,6 +63,8 @@ OpDef LeakyReluGradDef();
 OpDef LessDef();
 OpDef LessEqualDef();
 OpDef LogDef();
+OpDef LogSoftmaxDef();
+OpDef LogSoftmaxGradDef();
 OpDef LogicalAndDef();
 OpDef LogicalNotDef();
 OpDef LogicalOrDef();
@@ -71,8 +78,13 @@ OpDef MulDef();
 OpDef NegDef();
 OpDef NoOpDef();
 OpDef NotEqualDef();
+OpDef OneHotDef();
+OpDef PadDef();
+OpDef PadLikeDef();
 OpDef PlaceholderDef();
 OpDef PowDef();
+OpDef RandomNormalDef();
+OpDef RandomUniformDef();
 OpDef ReciprocalDef();
 OpDef ReduceMaxDef();
 OpDef ReduceMeanDef();
@@ -85,12 +97,22 @@ OpDef ReluGradDef();
 OpDef ReshapeDef();
 OpDef ReshapeLikeDef();
 OpDef RsqrtDef();
+OpDef ScatterAddRowsDef();
 OpDef SigmoidDef();
 OpDef SigmoidGradDef();
 OpDef SignDef();
 OpDef SiluDef();
 OpDef SiluGradDef();
+OpDef SliceDef();
+OpDef SliceLikeDef();
+OpDef SoftmaxDef();
+OpDef SoftmaxCrossEntropyGradDef();
+OpDef SoftmaxCrossEntropyWithLogitsDef();
+OpDef SoftmaxGradDef();
 OpDef SoftplusDef();
+OpDef SparseSoftmaxCrossEntropyGradDef();
+OpDef SparseSoftmaxCrossEntropyWithLogitsDef();
+OpDef SplitDef();
 OpDef SqrtDef();
 OpDef SquareDef();
 OpDef SquaredDifferenceDef();
@@ -99,6 +121,8 @@ OpDef SubDef();
 OpDef SumLikeDef();
 OpDef TanhDef();
 OpDef TanhGradDef();
+OpDef TransposeDef();
+OpDef TruncatedNormalDef();
 OpDef VariableDef();
 OpDef WhereDef();
 
@@ -129,24 +153,29 @@ const OpCatalog& Catalog() {
       CastDef(),
       ClipDef(),
       ClipGradDef(),
+      ConcatDef(),
       ConstDef(),
       Conv2DDef(),
       Conv2DBackpropFilterDef(),
       Conv2DBackpropInputDef(),
       CrossReplicaSumDef(),
       DivDef(),
+      DropoutDef(),
+      DropoutGradDef(),
       EluDef(),
       EluGradDef(),
       EqualDef(),
       ExpDef(),
       ExpandReducedDef(),
       ExtremeSharesDef(),
+      FillDef(),
       FloorDef(),
       FusedBatchNormReluDef(),
       FusedBatchNormReluGradDef(),
       FusedConv2DDef(),
       FusedElementwiseDef(),
       FusedMatMulDef(),
+      GatherDef(),
       GeluDef(),
       GeluGradDef(),
       GlobalAveragePoolDef(),
@@ -160,6 +189,8 @@ const OpCatalog& Catalog() {
       LessDef(),
       LessEqualDef(),
       LogDef(),
+      LogSoftmaxDef(),
+      LogSoftmaxGradDef(),
       LogicalAndDef(),
       LogicalNotDef(),
       LogicalOrDef(),
@@ -173,8 +204,13 @@ const OpCatalog& Catalog() {
       NegDef(),
       NoOpDef(),
       NotEqualDef(),
+      OneHotDef(),
+      PadDef(),
+      PadLikeDef(),
       PlaceholderDef(),
       PowDef(),
+      RandomNormalDef(),
+      RandomUniformDef(),
       ReciprocalDef(),
       ReduceMaxDef(),
       ReduceMeanDef(),
@@ -187,12 +223,22 @@ const OpCatalog& Catalog() {
       ReshapeDef(),
       ReshapeLikeDef(),
       RsqrtDef(),
+      ScatterAddRowsDef(),
       SigmoidDef(),
       SigmoidGradDef(),
       SignDef(),
       SiluDef(),
       SiluGradDef(),
+      SliceDef(),
+      SliceLikeDef(),
+      SoftmaxDef(),
+      SoftmaxCrossEntropyGradDef(),
+      SoftmaxCrossEntropyWithLogitsDef(),
+      SoftmaxGradDef(),
       SoftplusDef(),
+      SparseSoftmaxCrossEntropyGradDef(),
+      SparseSoftmaxCrossEntropyWithLogitsDef(),
+      SplitDef(),
       SqrtDef(),
       SquareDef(),
       SquaredDifferenceDef(),
@@ -201,6 +247,8 @@ const OpCatalog& Catalog() {
       SumLikeDef(),
       TanhDef(),
       TanhGradDef(),
+      TransposeDef(),
+      TruncatedNormalDef(),
       VariableDef(),
       WhereDef(),
   });

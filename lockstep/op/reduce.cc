@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lockstep/graph/grad_context.h"
+#include "lockstep/op/binary.h"
 #include "lockstep/op/internal/parallel.h"
 #include "lockstep/op/internal/reduce_view.h"
 #include "lockstep/op/internal/sum.h"
@@ -278,6 +279,15 @@ Status MeanGrad(GradContext& ctx) {
   return OkStatus();
 }
 
+Status ExtremeGrad(GradContext& ctx) {
+  const std::vector<int64_t>& axes = ctx.attrs().GetInts("axes");
+  const bool keep_dims = ctx.attrs().GetBool("keep_dims");
+  const Value shares = ExtremeShares(ctx, ctx.input(0), ctx.output(0), axes, keep_dims);
+  const Value spread = ExpandReduced(ctx, ctx.dy(), ctx.input(0), axes, keep_dims, false);
+  ctx.SetGrad(0, Mul(ctx, spread, shares));
+  return OkStatus();
+}
+
 Status ProdGrad(GradContext& ctx) {
   ctx.SetGrad(0, ReduceProdGrad(ctx, ctx.dy(), ctx.input(0), ctx.attrs().GetInts("axes"),
                                 ctx.attrs().GetBool("keep_dims")));
@@ -385,6 +395,7 @@ OpDef ReduceMeanDef() {
 OpDef ReduceMaxDef() {
   return ReduceDef({.name = "ReduceMax",
                     .summary = "maximum over axes",
+                    .grad = ExtremeGrad,
                     .cpu = Cpu<MaxRule>,
                     .reference = Reference<MaxRule>,
                     .samples = ExtremeSamples});
@@ -393,6 +404,7 @@ OpDef ReduceMaxDef() {
 OpDef ReduceMinDef() {
   return ReduceDef({.name = "ReduceMin",
                     .summary = "minimum over axes",
+                    .grad = ExtremeGrad,
                     .cpu = Cpu<MinRule>,
                     .reference = Reference<MinRule>,
                     .samples = ExtremeSamples});
