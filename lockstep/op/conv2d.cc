@@ -116,7 +116,7 @@ Result<Kernel> InputCpu(const KernelRequest& request) {
 
 Result<Kernel> FilterCpu(const KernelRequest& request) {
   LS_ASSIGN_OR_RETURN(const ConvSpec spec, SpecOf(request, kFilterX, kFilterFilter));
-  return internal::MakeConvBackwardFilter(spec);
+  return internal::MakeConvBackwardFilter(spec, request.inputs[kFilterX].layout);
 }
 
 Result<ConvSpec> SpecOf(const ReferenceContext& ctx, int x, int filter) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/op/internal/conv_filter_grad.h"
 #include "lockstep/op/internal/onednn.h"
 
 namespace lockstep::op::internal {
@@ -280,9 +281,13 @@ Result<Kernel> MakeConvBackwardInput(const ConvSpec& spec) {
   });
 }
 
-Result<Kernel> MakeConvBackwardFilter(const ConvSpec& spec) {
+Result<Kernel> MakeConvBackwardFilter(const ConvSpec& spec, const Layout& x_layout) {
   if (spec.batch() == 0) {
     return MakeZeroKernel(Layout().Bytes(spec.filter, spec.dtype));
+  }
+  std::optional<Kernel> own = MakeAvx2FilterGrad(spec, x_layout);
+  if (own.has_value()) {
+    return *std::move(own);
   }
   const OnednnThreads threads(spec.threads);
   return Guarded([&]() -> Result<Kernel> {

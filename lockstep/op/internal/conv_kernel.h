@@ -19,7 +19,7 @@ Result<Kernel> MakeConvForward(const ConvSpec& spec, const ConvFusion& fusion);
 // Inputs dy, filter, x (shape only); output dx.
 Result<Kernel> MakeConvBackwardInput(const ConvSpec& spec);
 
-// Inputs x, dy, filter (shape only); output dfilter.
-Result<Kernel> MakeConvBackwardFilter(const ConvSpec& spec);
+// Inputs x (at present in `x_layout`), dy, filter (shape only); output dfilter.
+Result<Kernel> MakeConvBackwardFilter(const ConvSpec& spec, const Layout& x_layout);
 
 }  // namespace lockstep::op::internal
