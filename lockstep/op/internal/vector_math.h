@@ -15,14 +15,15 @@ namespace lockstep::op::vec {
 
 namespace internal {
 
-// Evaluates c[0] + c[1] x + ... by Horner's rule.
-template <int kCount>
-inline float Polynomial(float x, const float (&c)[kCount]) {
-  float y = c[kCount - 1];
-  for (int i = kCount - 2; i >= 0; --i) {
-    y = std::fma(y, x, c[i]);
-  }
-  return y;
+// c + rest[0] x + rest[1] x^2 + ... by Horner's rule. No loop: that would keep the caller's loop
+// from being vectorised.
+inline float Polynomial(float, float c) {
+  return c;
+}
+
+template <class... Rest>
+inline float Polynomial(float x, float c, Rest... rest) {
+  return std::fma(Polynomial(x, rest...), x, c);
 }
 
 // 2^n for n in [-126, 127].
@@ -51,9 +52,10 @@ inline ExpReduction ReduceForExp(float x) {
 
 // exp(r) - 1 for |r| <= log(2) / 2.
 inline float ExpM1Reduced(float r) {
-  constexpr float kC[] = {0.5F,           0.166666672F,   0.0416662693F,
-                          0.00833326578F, 0.00139460771F, 0.000199178205F};
-  return std::fma(r * r, Polynomial(r, kC), r);
+  return std::fma(r * r,
+                  Polynomial(r, 0.5F, 0.166666672F, 0.0416662693F, 0.00833326578F, 0.00139460771F,
+                             0.000199178205F),
+                  r);
 }
 
 }  // namespace internal
@@ -77,10 +79,21 @@ inline float ExpM1Negative(float x) {
   return std::fma(scale, internal::ExpM1Reduced(r), scale - 1.0F);
 }
 
+namespace internal {
+
+// log(1 + f) + n log(2) for f in [sqrt(1/2) - 1, sqrt(2) - 1].
+inline float LogReduced(float f, float n) {
+  const float p = Polynomial(f, 0.333333105F, -0.249999866F, 0.200022265F, -0.166692495F,
+                             0.142186552F, -0.123843722F, 0.118730202F, -0.117896847F, 0.06915126F);
+  float y = std::fma(n, kLog2Low, p * (f * f * f));
+  y = std::fma(f * f, -0.5F, y);
+  return std::fma(n, kLog2High, f + y);
+}
+
+}  // namespace internal
+
 inline float Log(float x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr float kC[] = {0.333333105F,  -0.249999866F, 0.200022265F,  -0.166692495F, 0.142186552F,
-                          -0.123843722F, 0.118730202F,  -0.117896847F, 0.06915126F};
   const bool denormal = x < std::numeric_limits<float>::min();
   const float scaled = denormal ? x * 8388608.0F : x;
   // scaled = m 2^n with m in [sqrt(1/2), sqrt(2)).
@@ -90,10 +103,7 @@ inline float Log(float x) {
   const auto exponent = static_cast<int32_t>(shifted) >> 23;
   const float f = std::bit_cast<float>((shifted & 0x007FFFFFU) + kSqrtHalf) - 1.0F;
   const float n = static_cast<float>(denormal ? exponent - 23 : exponent);
-  float y = internal::Polynomial(f, kC) * (f * f * f);
-  y = std::fma(n, internal::kLog2Low, y);
-  y = std::fma(f * f, -0.5F, y);
-  y = std::fma(n, internal::kLog2High, f + y);
+  float y = internal::LogReduced(f, n);
   y = x == kInfinity ? kInfinity : y;
   y = x == 0.0F ? -kInfinity : y;
   return x < 0.0F || x != x ? std::numeric_limits<float>::quiet_NaN() : y;
@@ -101,10 +111,9 @@ inline float Log(float x) {
 
 // log(1 + x) for x in [0, 1].
 inline float Log1PUnit(float x) {
-  const float sum = 1.0F + x;
-  // The part of x that rounding to sum lost.
-  const float lost = x - (sum - 1.0F);
-  return Log(sum) + lost / sum;
+  const bool upper = x > 0.414213562F;
+  const float f = upper ? 0.5F * (x - 1.0F) : x;
+  return internal::LogReduced(f, upper ? 1.0F : 0.0F);
 }
 
 // tanh(x) = -t / (t + 2) with t = exp(-2 |x|) - 1, with x's sign.
@@ -133,16 +142,19 @@ struct Normal {
 };
 
 inline Normal NormalAt(float x) {
-  constexpr float kC[] = {0.225703672F,  0.225015253F, 0.214390904F,  0.132155642F, 0.264876246F,
-                          -0.270927817F, 0.531232417F, -0.486632884F, 0.192823723F, -0.0286371615F};
   const float magnitude = std::fabs(x);
   const float bounded = magnitude > 15.0F ? 15.0F : magnitude;
   // x^2 / 2 as a rounded square and its error, because exp multiplies errors of a large argument.
   const float square = bounded * bounded;
   const float error = std::fma(bounded, bounded, -square);
-  const float e = std::fma(Exp(-0.5F * square), -0.5F * error, Exp(-0.5F * square));
+  const float power = Exp(-0.5F * square);
+  const float e = std::fma(power, -0.5F * error, power);
   const float t = 1.0F / std::fma(bounded, 0.282842712F, 1.0F);
-  const float tail = 0.5F * e * (t * internal::Polynomial(t, kC));
+  const float tail =
+      0.5F * e *
+      (t * internal::Polynomial(t, 0.225703672F, 0.225015253F, 0.214390904F, 0.132155642F,
+                                0.264876246F, -0.270927817F, 0.531232417F, -0.486632884F,
+                                0.192823723F, -0.0286371615F));
   return {0.39894228F * e, x < 0.0F ? tail : 1.0F - tail};
 }
 
