@@ -35,9 +35,9 @@ Result<Kernel> Cpu(const KernelRequest& request) {
   kernel.run = [at, rule = Rule(request.node.attrs), gradient = GradientOf(request.node.attrs),
                 elements, step_dtype, threads = request.threads](const KernelArgs& args) -> Status {
     LS_ASSIGN_OR_RETURN(const ApplyScalars scalars, ReadApplyScalars(args, at, step_dtype));
-    std::array<float*, 1 + Rule::kSlots> state;
-    for (int i = 0; i < at.written(); ++i) {
-      state[static_cast<size_t>(i)] = args.variable<float>(i);
+    std::array<float*, 1 + Rule::kSlots> state{};
+    for (size_t i = 0; i < state.size(); ++i) {
+      state[i] = args.variable<float>(static_cast<int>(i));
     }
     ParallelFor(threads, elements, kElementGrain, [&](int64_t begin, int64_t end) {
       Update<Rule, float>(rule, gradient, scalars, state, args.in<float>(at.grad()), begin, end,

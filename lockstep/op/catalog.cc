@@ -9,6 +9,8 @@ OpDef ApplyAdagradDef();
 OpDef ApplyAdamDef();
 OpDef ApplyCenteredRMSPropDef();
 OpDef ApplyGradientDescentDef();
+OpDef ApplyLambDef();
+OpDef ApplyLarsDef();
 OpDef ApplyMomentumDef();
 OpDef ApplyRMSPropDef();
 OpDef ArgMaxDef();
@@ -54,6 +56,7 @@ OpDef GeluDef();
 OpDef GeluGradDef();
 OpDef GlobalAveragePoolDef();
 OpDef GlobalAveragePoolGradDef();
+OpDef GlobalNormDef();
 OpDef GreaterDef();
 OpDef GreaterEqualDef();
 OpDef IdentityDef();
@@ -99,6 +102,7 @@ OpDef ReshapeLikeDef();
 OpDef RsqrtDef();
 OpDef ScatterAddRowsDef();
 OpDef SigmoidDef();
+OpDef SigmoidCrossEntropyWithLogitsDef();
 OpDef SigmoidGradDef();
 OpDef SignDef();
 OpDef SiluDef();
@@ -110,6 +114,10 @@ OpDef SoftmaxCrossEntropyGradDef();
 OpDef SoftmaxCrossEntropyWithLogitsDef();
 OpDef SoftmaxGradDef();
 OpDef SoftplusDef();
+OpDef SparseApplyAdagradDef();
+OpDef SparseApplyAdamDef();
+OpDef SparseApplyGradientDescentDef();
+OpDef SparseApplyMomentumDef();
 OpDef SparseSoftmaxCrossEntropyGradDef();
 OpDef SparseSoftmaxCrossEntropyWithLogitsDef();
 OpDef SplitDef();
@@ -135,6 +143,8 @@ const OpCatalog& Catalog() {
       ApplyAdamDef(),
       ApplyCenteredRMSPropDef(),
       ApplyGradientDescentDef(),
+      ApplyLambDef(),
+      ApplyLarsDef(),
       ApplyMomentumDef(),
       ApplyRMSPropDef(),
       ArgMaxDef(),
@@ -180,6 +190,7 @@ const OpCatalog& Catalog() {
       GeluGradDef(),
       GlobalAveragePoolDef(),
       GlobalAveragePoolGradDef(),
+      GlobalNormDef(),
       GreaterDef(),
       GreaterEqualDef(),
       IdentityDef(),
@@ -225,6 +236,7 @@ const OpCatalog& Catalog() {
       RsqrtDef(),
       ScatterAddRowsDef(),
       SigmoidDef(),
+      SigmoidCrossEntropyWithLogitsDef(),
       SigmoidGradDef(),
       SignDef(),
       SiluDef(),
@@ -236,6 +248,10 @@ const OpCatalog& Catalog() {
       SoftmaxCrossEntropyWithLogitsDef(),
       SoftmaxGradDef(),
       SoftplusDef(),
+      SparseApplyAdagradDef(),
+      SparseApplyAdamDef(),
+      SparseApplyGradientDescentDef(),
+      SparseApplyMomentumDef(),
       SparseSoftmaxCrossEntropyGradDef(),
       SparseSoftmaxCrossEntropyWithLogitsDef(),
       SplitDef(),
