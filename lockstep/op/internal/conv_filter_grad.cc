@@ -396,13 +396,17 @@ Kernel MakeBlockedKernel(const ConvSpec& spec) {
 }  // namespace
 
 std::optional<Kernel> MakeAvx2FilterGrad(const ConvSpec& spec, const Layout& x_layout) {
-  const bool whole_blocks = spec.in_channels() % kLanes == 0 && spec.out_channels() % kLanes == 0;
   if (VectorWidth() != kLanes || spec.dtype != DType::kFloat32 || spec.groups != 1 ||
-      spec.batch() == 0 || !whole_blocks || spec.windows.w.size != 3) {
+      spec.batch() == 0 || spec.out_channels() % kLanes != 0) {
     return std::nullopt;
   }
-  (void)x_layout;
-  return MakeBlockedKernel(spec);
+  if (spec.in_channels() <= kNarrowChannels) {
+    return MakeNarrowFilterGrad(spec, x_layout);
+  }
+  if (spec.in_channels() % kLanes == 0 && spec.windows.w.size == 3) {
+    return MakeBlockedKernel(spec);
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::op::internal

@@ -10,8 +10,14 @@
 
 namespace lockstep::op::internal {
 
+// Up to so many input channels are read unblocked.
+inline constexpr int64_t kNarrowChannels = 4;
+
 // None if oneDNN is to be used. Inputs x (whose present layout is given), dy, filter (shape only);
 // output dfilter in the layout that oneDNN's forward convolution takes.
 std::optional<Kernel> MakeAvx2FilterGrad(const ConvSpec& spec, const Layout& x_layout);
+
+// The part of it for up to kNarrowChannels input channels.
+Kernel MakeNarrowFilterGrad(const ConvSpec& spec, const Layout& x_layout);
 
 }  // namespace lockstep::op::internal

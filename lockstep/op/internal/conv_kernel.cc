@@ -23,12 +23,13 @@ DimOrder ImageOrder(const ConvSpec& spec) {
 enum class Images { kAny, kChannelsLast };
 
 // Blocked layouts need whole vectors of channels, else they are padded and the element-wise ops
-// behind the convolution cannot keep them. Up to 4 input channels are read unblocked anyway.
+// behind the convolution cannot keep them. A few input channels are read unblocked anyway.
 std::vector<Images> Preferences(const ConvSpec& spec) {
   const int64_t vector = VectorWidth();
   const auto whole = [vector](int64_t channels) { return channels % vector == 0; };
-  const bool blocks = whole(spec.out_channels()) &&
-                      (whole(spec.in_channels()) || (spec.in_channels() <= 4 && spec.groups == 1));
+  const bool blocks =
+      whole(spec.out_channels()) &&
+      (whole(spec.in_channels()) || (spec.in_channels() <= kNarrowChannels && spec.groups == 1));
   return blocks ? std::vector{Images::kAny, Images::kChannelsLast}
                 : std::vector{Images::kChannelsLast, Images::kAny};
 }
