@@ -1,6 +1,7 @@
 #include "lockstep/op/internal/pool_kernel.h"
 
 #include <fmt/format.h>
+#include <immintrin.h>
 
 #include <algorithm>
 #include <memory>
@@ -82,58 +83,114 @@ void ForEachLaneGroup(int64_t lanes, const Body& body) {
   }
 }
 
+// The largest elements of one window, and their taps, for a group of `count` lanes.
+template <class T, class Count>
+void MaxOfWindow(const Plan& plan, const T* x, const TapRange& h, const TapRange& w, Count count,
+                 T* y, uint8_t* taps) {
+  float best[kLanes];
+  int32_t tap[kLanes];
+  const T* first = x + h.begin * plan.x.row_stride + w.begin * plan.x.pixel_stride;
+  for (int64_t l = 0; l < count; ++l) {
+    best[l] = LoadFloat(first[l]);
+    tap[l] = static_cast<int32_t>(h.begin * plan.size_w + w.begin);
+  }
+  for (int64_t i = h.begin; i < h.end; ++i) {
+    for (int64_t j = w.begin; j < w.end; ++j) {
+      const T* pixel = x + i * plan.x.row_stride + j * plan.x.pixel_stride;
+      const auto number = static_cast<int32_t>(i * plan.size_w + j);
+      for (int64_t l = 0; l < count; ++l) {
+        const float value = LoadFloat(pixel[l]);
+        const bool greater = value > best[l];
+        tap[l] = greater ? number : tap[l];
+        best[l] = greater ? value : best[l];
+      }
+    }
+  }
+  for (int64_t l = 0; l < count; ++l) {
+    StoreFloat(y[l], best[l]);
+    taps[l] = static_cast<uint8_t>(tap[l]);
+  }
+}
+
+// The same for a whole vector, which compilers do not find by themselves.
+void MaxOfWindow(const Plan& plan, const float* x, const TapRange& h, const TapRange& w,
+                 std::integral_constant<int64_t, kLanes>, float* y, uint8_t* taps) {
+  const float* first = x + h.begin * plan.x.row_stride + w.begin * plan.x.pixel_stride;
+  __m256 best = _mm256_loadu_ps(first);
+  __m256i tap = _mm256_set1_epi32(static_cast<int>(h.begin * plan.size_w + w.begin));
+  for (int64_t i = h.begin; i < h.end; ++i) {
+    const float* pixel = x + i * plan.x.row_stride + w.begin * plan.x.pixel_stride;
+    __m256i number = _mm256_set1_epi32(static_cast<int>(i * plan.size_w + w.begin));
+    for (int64_t j = w.begin; j < w.end; ++j) {
+      const __m256 value = _mm256_loadu_ps(pixel);
+      const __m256 greater = _mm256_cmp_ps(value, best, _CMP_GT_OQ);
+      best = _mm256_blendv_ps(best, value, greater);
+      tap = _mm256_blendv_epi8(tap, number, _mm256_castps_si256(greater));
+      number = _mm256_add_epi32(number, _mm256_set1_epi32(1));
+      pixel += plan.x.pixel_stride;
+    }
+  }
+  _mm256_storeu_ps(y, best);
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(tap), _mm256_extracti128_si256(tap, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(taps), _mm_packus_epi16(words, words));
+}
+
 template <class T>
 void MaxPoolPlane(const Plan& plan, int64_t plane, const T* x, T* y, uint8_t* taps) {
   ForEachPixel(plan, plane, [&](int64_t in, int64_t out, const TapRange& h, const TapRange& w) {
     ForEachLaneGroup(plan.y.lanes, [&](int64_t lane, auto count) {
-      float best[kLanes];
-      int32_t tap[kLanes];
-      const T* first = x + in + lane + h.begin * plan.x.row_stride + w.begin * plan.x.pixel_stride;
-      for (int64_t l = 0; l < count; ++l) {
-        best[l] = LoadFloat(first[l]);
-        tap[l] = static_cast<int32_t>(h.begin * plan.size_w + w.begin);
-      }
-      for (int64_t i = h.begin; i < h.end; ++i) {
-        const T* row = x + in + lane + i * plan.x.row_stride;
-        for (int64_t j = w.begin; j < w.end; ++j) {
-          const T* pixel = row + j * plan.x.pixel_stride;
-          const auto number = static_cast<int32_t>(i * plan.size_w + j);
-          for (int64_t l = 0; l < count; ++l) {
-            const float value = LoadFloat(pixel[l]);
-            const bool greater = value > best[l];
-            tap[l] = greater ? number : tap[l];
-            best[l] = greater ? value : best[l];
-          }
-        }
-      }
-      for (int64_t l = 0; l < count; ++l) {
-        StoreFloat(y[out + lane + l], best[l]);
-        taps[out + lane + l] = static_cast<uint8_t>(tap[l]);
-      }
+      MaxOfWindow(plan, x + in + lane, h, w, count, y + out + lane, taps + out + lane);
     });
   });
 }
 
-template <class T>
+// Gives each element of dy to the element of dx that its tap names. With kOnce windows cover the
+// input without overlap, and dx is written instead of added to.
+template <bool kOnce, class T, class Count>
+void SpreadWindow(const Plan& plan, const T* dy, const uint8_t* taps, const TapRange& h,
+                  const TapRange& w, Count count, T* dx) {
+  float grad[kLanes];
+  int32_t tap[kLanes];
+  for (int64_t l = 0; l < count; ++l) {
+    grad[l] = LoadFloat(dy[l]);
+    tap[l] = taps[l];
+  }
+  for (int64_t i = h.begin; i < h.end; ++i) {
+    for (int64_t j = w.begin; j < w.end; ++j) {
+      T* pixel = dx + i * plan.x.row_stride + j * plan.x.pixel_stride;
+      const auto number = static_cast<int32_t>(i * plan.size_w + j);
+      for (int64_t l = 0; l < count; ++l) {
+        const float value = tap[l] == number ? grad[l] : 0.0F;
+        StoreFloat(pixel[l], kOnce ? value : LoadFloat(pixel[l]) + value);
+      }
+    }
+  }
+}
+
+template <bool kOnce>
+void SpreadWindow(const Plan& plan, const float* dy, const uint8_t* taps, const TapRange& h,
+                  const TapRange& w, std::integral_constant<int64_t, kLanes>, float* dx) {
+  const __m256 grad = _mm256_loadu_ps(dy);
+  const __m256i tap = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(taps)));
+  for (int64_t i = h.begin; i < h.end; ++i) {
+    float* pixel = dx + i * plan.x.row_stride + w.begin * plan.x.pixel_stride;
+    __m256i number = _mm256_set1_epi32(static_cast<int>(i * plan.size_w + w.begin));
+    for (int64_t j = w.begin; j < w.end; ++j) {
+      const __m256 chosen = _mm256_castsi256_ps(_mm256_cmpeq_epi32(tap, number));
+      const __m256 value = _mm256_and_ps(grad, chosen);
+      _mm256_storeu_ps(pixel, kOnce ? value : _mm256_add_ps(_mm256_loadu_ps(pixel), value));
+      number = _mm256_add_epi32(number, _mm256_set1_epi32(1));
+      pixel += plan.x.pixel_stride;
+    }
+  }
+}
+
+template <bool kOnce, class T>
 void MaxPoolGradPlane(const Plan& plan, int64_t plane, const T* dy, const uint8_t* taps, T* dx) {
   ForEachPixel(plan, plane, [&](int64_t in, int64_t out, const TapRange& h, const TapRange& w) {
     ForEachLaneGroup(plan.y.lanes, [&](int64_t lane, auto count) {
-      float grad[kLanes];
-      int32_t tap[kLanes];
-      for (int64_t l = 0; l < count; ++l) {
-        grad[l] = LoadFloat(dy[out + lane + l]);
-        tap[l] = taps[out + lane + l];
-      }
-      for (int64_t i = h.begin; i < h.end; ++i) {
-        T* row = dx + in + lane + i * plan.x.row_stride;
-        for (int64_t j = w.begin; j < w.end; ++j) {
-          T* pixel = row + j * plan.x.pixel_stride;
-          const auto number = static_cast<int32_t>(i * plan.size_w + j);
-          for (int64_t l = 0; l < count; ++l) {
-            StoreFloat(pixel[l], LoadFloat(pixel[l]) + (tap[l] == number ? grad[l] : 0.0F));
-          }
-        }
-      }
+      SpreadWindow<kOnce>(plan, dy + out + lane, taps + out + lane, h, w, count, dx + in + lane);
     });
   });
 }
@@ -208,6 +265,11 @@ void ClearPlane(const Plan& plan, int64_t plane, T* dx) {
   std::fill_n(dx + plan.x.PlaneOffset(plane), plan.x.block_stride, T());
 }
 
+// Every input lies in exactly one window.
+bool Tiles(const Window& window) {
+  return window.stride == window.size && window.input == window.output * window.size;
+}
+
 }  // namespace
 
 Result<PoolSpec> ResolvePool(const AttrMap& attrs, const Shape& x) {
@@ -268,10 +330,17 @@ Result<Kernel> MakeMaxPoolGrad(const PoolSpec& spec, const Layout& layout) {
     Kernel kernel;
     kernel.input_layouts = {in, Layout(), in};
     kernel.output_layouts = {ToLayout(spec.x, spec.axes, image)};
-    kernel.run = [plan = MakePlan(spec, image)](const KernelArgs& args) {
+    kernel.run = [plan = MakePlan(spec, image),
+                  tiles = Tiles(spec.windows.h) && Tiles(spec.windows.w)](const KernelArgs& args) {
       ForEachPlane(*plan, [&](int64_t plane) {
-        ClearPlane(*plan, plane, args.out<T>(0));
-        MaxPoolGradPlane(*plan, plane, args.in<T>(0), args.in<uint8_t>(2), args.out<T>(0));
+        const T* dy = args.in<T>(0);
+        const auto* taps = args.in<uint8_t>(2);
+        if (tiles) {
+          MaxPoolGradPlane<true>(*plan, plane, dy, taps, args.out<T>(0));
+        } else {
+          ClearPlane(*plan, plane, args.out<T>(0));
+          MaxPoolGradPlane<false>(*plan, plane, dy, taps, args.out<T>(0));
+        }
       });
       return OkStatus();
     };
