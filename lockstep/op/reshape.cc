@@ -14,11 +14,11 @@ namespace {
 
 // The product of the dimensions of [begin, rank) that are known.
 int64_t KnownProduct(const Shape& shape, int begin = 0) {
-  int64_t product = 1;
+  Shape known;
   for (int i = begin; i < shape.rank(); ++i) {
-    product *= shape[i] < 0 ? 1 : shape[i];
+    known.Append(shape[i] < 0 ? 1 : shape[i]);
   }
-  return product;
+  return known.num_elements();
 }
 
 Status SizeMismatch(const Shape& from, const Shape& to) {
@@ -34,6 +34,7 @@ Result<Shape> Resolve(const Shape& from, const Shape& target) {
     return InvalidArgument(fmt::format(
         "the attribute 'shape' is {}, allowed is one dimension of -1", target.ToString()));
   }
+  LS_TRY(Shape::Create(dims).status());
   if (!from.fully_known()) {
     return target;
   }
