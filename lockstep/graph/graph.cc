@@ -22,8 +22,9 @@ std::string DescribeSpec(const NodeSpec& spec) {
 
 Status CheckAttrs(const OpDef& op, AttrMap& attrs) {
   for (const auto& [name, value] : attrs) {
-    const auto def = std::find_if(op.attrs.begin(), op.attrs.end(),
-                                  [&](const AttrDef& a) { return a.name == name; });
+    const auto def = std::find_if(
+        op.attrs.begin(), op.attrs.end(),
+        [wanted = std::string_view(name)](const AttrDef& a) { return a.name == wanted; });
     if (def == op.attrs.end()) {
       return InvalidArgument(fmt::format("there is no attribute '{}'", name));
     }

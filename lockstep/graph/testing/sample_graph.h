@@ -86,7 +86,7 @@ inline std::vector<OpDef> SampleOps() {
 // Adds the nodes below to a graph whose catalog has SampleOps(); status() of the builder must be OK
 // afterwards.
 inline void BuildSampleGraph(Builder& builder) {
-  const BuildContext ctx(builder);
+  const BuildContext ctx(builder, {"model.cc", 12});
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   const Value x = ctx.Add("TestInput", {}, {{"shape", Shape{-1, 3}}}, "x");
   Value pair;
