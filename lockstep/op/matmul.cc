@@ -70,7 +70,10 @@ internal::MatMulSpec SpecOf(const KernelRequest& request) {
           .transpose_a = request.node.attrs.GetBool("transpose_a"),
           .transpose_b = request.node.attrs.GetBool("transpose_b"),
           .dtype = request.inputs[0].dtype,
-          .threads = request.threads};
+          .threads = request.threads,
+          .a_layout = request.inputs[0].layout,
+          .b_layout = request.inputs[1].layout,
+          .b_flexible = request.inputs[1].flexible};
 }
 
 Result<Kernel> Cpu(const KernelRequest& request) {
@@ -141,18 +144,30 @@ std::vector<Sample> Samples() {
        .tolerance = 2e-2,
        .check_gradient = false},
   };
+  // More terms than one accumulator or one block of the cache takes.
+  samples.push_back({.name = "few_columns_long",
+                     .inputs = {{.shape = {3, 1100}}, {.shape = {1100, 9}}},
+                     .check_gradient = false});
+  samples.push_back({.name = "few_columns_a_transposed_long",
+                     .inputs = {{.shape = {600, 35}}, {.shape = {600, 3}}},
+                     .attrs = Transposes(true, false),
+                     .check_gradient = false});
   // Sizes around the widths of the kernels for few columns, in every transposition.
   for (const int64_t n : {10, 13, 16}) {
     samples.push_back({.name = fmt::format("few_columns_{}", n),
                        .inputs = {{.shape = {11, 37}}, {.shape = {37, n}}},
                        .check_gradient = false});
     samples.push_back({.name = fmt::format("few_columns_a_transposed_{}", n),
-                       .inputs = {{.shape = {37, 27}}, {.shape = {37, n}}},
+                       .inputs = {{.shape = {37, 45}}, {.shape = {37, n}}},
                        .attrs = Transposes(true, false),
                        .check_gradient = false});
     samples.push_back({.name = fmt::format("few_columns_b_transposed_{}", n),
                        .inputs = {{.shape = {11, 37}}, {.shape = {n, 37}}},
                        .attrs = Transposes(false, true),
+                       .check_gradient = false});
+    samples.push_back({.name = fmt::format("few_rows_a_transposed_{}", n),
+                       .inputs = {{.shape = {37, n}}, {.shape = {37, 45}}},
+                       .attrs = Transposes(true, false),
                        .check_gradient = false});
     samples.push_back({.name = fmt::format("few_terms_{}", n),
                        .inputs = {{.shape = {11, n}}, {.shape = {37, n}}},

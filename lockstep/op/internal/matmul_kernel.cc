@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lockstep/op/internal/narrow_matmul.h"
 #include "lockstep/op/internal/onednn.h"
 
 namespace lockstep::op::internal {
@@ -50,9 +51,35 @@ void AddBiasAndActivate(float* y, const float* bias, int64_t m, int64_t n, bool 
   }
 }
 
-Kernel MakeGemmKernel(const MatMulSpec& spec) {
+// How the float32 kernels find an operand: as it lies, with the transposition that this means.
+struct Stored {
+  Layout layout;
+  bool transposed;
+};
+
+Layout ColumnMajor(const Shape& shape) {
+  const std::array<int64_t, 2> strides = {1, shape[0]};
+  return Layout::Blocked(shape, shape.dims(), strides, {});
+}
+
+Stored AsItLies(const Shape& shape, const Layout& layout, bool transposed) {
+  if (shape.rank() == 2 && !layout.is_plain() && layout == ColumnMajor(shape)) {
+    return {layout, !transposed};
+  }
+  return {Layout(), transposed};
+}
+
+std::vector<Layout> InputLayouts(const MatMulSpec& spec, const Stored& a, const Stored& b) {
+  std::vector<Layout> layouts = {a.layout, b.layout};
+  layouts.resize(spec.bias ? 3 : 2);
+  return layouts;
+}
+
+Kernel MakeGemmKernel(const MatMulSpec& spec, const Stored& a, const Stored& b) {
   Kernel kernel;
-  kernel.run = [spec, a_offsets = BatchOffsets(spec.a, spec.y),
+  kernel.input_layouts = InputLayouts(spec, a, b);
+  kernel.run = [spec, ta = a.transposed, tb = b.transposed,
+                a_offsets = BatchOffsets(spec.a, spec.y),
                 b_offsets = BatchOffsets(spec.b, spec.y)](const KernelArgs& args) -> Status {
     const OnednnThreads threads(spec.threads);
     const int64_t m = spec.m();
@@ -60,10 +87,9 @@ Kernel MakeGemmKernel(const MatMulSpec& spec) {
     const int64_t k = spec.k();
     for (size_t i = 0; i < a_offsets.size(); ++i) {
       float* y = args.out<float>(0) + static_cast<int64_t>(i) * m * n;
-      const dnnl_status_t status =
-          dnnl_sgemm(spec.transpose_a ? 'T' : 'N', spec.transpose_b ? 'T' : 'N', m, n, k, 1.0F,
-                     args.in<float>(0) + a_offsets[i], spec.transpose_a ? m : k,
-                     args.in<float>(1) + b_offsets[i], spec.transpose_b ? k : n, 0.0F, y, n);
+      const dnnl_status_t status = dnnl_sgemm(
+          ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0F, args.in<float>(0) + a_offsets[i],
+          ta ? m : k, args.in<float>(1) + b_offsets[i], tb ? k : n, 0.0F, y, n);
       if (status != dnnl_success) {
         return Internal(fmt::format("oneDNN: a matrix product failed with status {}",
                                     static_cast<int>(status)));
@@ -75,6 +101,79 @@ Kernel MakeGemmKernel(const MatMulSpec& spec) {
     return OkStatus();
   };
   return kernel;
+}
+
+// y = a b with few columns: rows of a times columns of b. The columns must be contiguous; a b that
+// is not is copied first.
+Kernel MakeNarrowDot(const MatMulSpec& spec, const Stored& a, Stored b) {
+  if (!b.transposed && spec.b_flexible) {
+    b = {spec.transpose_b ? Layout() : ColumnMajor(spec.b), true};
+  }
+  const int64_t m = spec.m();
+  const int64_t n = spec.n();
+  const int64_t k = spec.k();
+  const size_t sums = NarrowDotScratch(m, n, k);
+  const bool copies = !b.transposed;
+  Kernel kernel;
+  kernel.input_layouts = InputLayouts(spec, a, b);
+  kernel.scratch_bytes = (sums + static_cast<size_t>(copies ? n * k : 0)) * sizeof(float);
+  kernel.run = [=](const KernelArgs& args) {
+    auto* scratch = static_cast<float*>(args.scratch);
+    const auto* right = args.in<float>(1);
+    if (copies) {
+      float* copy = scratch + sums;
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t i = 0; i < k; ++i) {
+          copy[j * k + i] = right[i * n + j];
+        }
+      }
+      right = copy;
+    }
+    auto* y = args.out<float>(0);
+    NarrowDot(m, n, k, args.in<float>(0), right, y, scratch, spec.threads);
+    if (spec.bias) {
+      AddBiasAndActivate(y, args.in<float>(2), m, n, spec.relu);
+    }
+    return OkStatus();
+  };
+  return kernel;
+}
+
+// y = a^T b with few columns (`swapped` false: y column-major) or few rows (true: y row-major).
+Kernel MakeNarrowOuter(const MatMulSpec& spec, const Stored& a, const Stored& b, bool swapped) {
+  Kernel kernel;
+  kernel.input_layouts = {a.layout, b.layout};
+  kernel.output_layouts = {swapped ? Layout() : ColumnMajor(spec.y)};
+  kernel.run = [swapped, m = spec.m(), n = spec.n(), k = spec.k(),
+                threads = spec.threads](const KernelArgs& args) {
+    if (swapped) {
+      NarrowOuter(n, m, k, args.in<float>(1), args.in<float>(0), args.out<float>(0), threads);
+    } else {
+      NarrowOuter(m, n, k, args.in<float>(0), args.in<float>(1), args.out<float>(0), threads);
+    }
+    return OkStatus();
+  };
+  return kernel;
+}
+
+Kernel MakeFloatKernel(const MatMulSpec& spec) {
+  // A longer side of so many elements pays for the other's being narrow.
+  constexpr int64_t kLongSide = 32;
+  const Stored a = AsItLies(spec.a, spec.a_layout, spec.transpose_a);
+  const Stored b = AsItLies(spec.b, spec.b_layout, spec.transpose_b);
+  const bool candidate = spec.y.rank() == 2 && VectorWidth() == 8;
+  if (candidate && !a.transposed && spec.n() <= kNarrowColumns && spec.k() >= kLongSide) {
+    return MakeNarrowDot(spec, a, b);
+  }
+  if (candidate && a.transposed && !b.transposed && !spec.bias) {
+    if (spec.n() <= kNarrowColumns && spec.m() >= kLongSide) {
+      return MakeNarrowOuter(spec, a, b, false);
+    }
+    if (spec.m() <= kNarrowColumns && spec.n() >= kLongSide) {
+      return MakeNarrowOuter(spec, a, b, true);
+    }
+  }
+  return MakeGemmKernel(spec, a, b);
 }
 
 // The descriptor of [..., rows, columns] whose last two dimensions are stored swapped if
@@ -158,7 +257,7 @@ Kernel MakeEmptySumKernel(const MatMulSpec& spec) {
 Result<Kernel> MakeMatMulKernel(const MatMulSpec& spec) {
   if (spec.dtype == DType::kFloat32) {
     return spec.k() == 0 || spec.y.num_elements() == 0 ? MakeEmptySumKernel(spec)
-                                                       : MakeGemmKernel(spec);
+                                                       : MakeFloatKernel(spec);
   }
   if (spec.dtype == DType::kBFloat16 && spec.k() > 0 && spec.y.num_elements() > 0) {
     return MakePrimitiveKernel(spec);

@@ -15,6 +15,10 @@ struct MatMulSpec {
   bool relu = false;
   DType dtype = DType::kFloat32;
   int threads = 1;
+  // Where the operands lie at present, and whether b may be laid out anew without cost.
+  Layout a_layout;
+  Layout b_layout;
+  bool b_flexible = false;
 
   int64_t m() const { return y.dim(-2); }
 
@@ -23,7 +27,9 @@ struct MatMulSpec {
   int64_t k() const { return a.dim(transpose_a ? -2 : -1); }
 };
 
-// Plain layouts. UNIMPLEMENTED for types without a fast implementation on this machine.
+// Matrices are taken row-major or column-major. A variable b with few columns is asked for in
+// column-major, and its gradient a^T b made so. UNIMPLEMENTED for types without a fast implementation
+// on this machine.
 Result<Kernel> MakeMatMulKernel(const MatMulSpec& spec);
 
 }  // namespace lockstep::op::internal
