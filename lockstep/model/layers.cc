@@ -1,0 +1,214 @@
+#include "lockstep/model/layers.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "lockstep/op/activation.h"
+#include "lockstep/op/batch_norm.h"
+#include "lockstep/op/bias_add.h"
+#include "lockstep/op/binary.h"
+#include "lockstep/op/const.h"
+#include "lockstep/op/conv2d.h"
+#include "lockstep/op/dropout.h"
+#include "lockstep/op/identity.h"
+#include "lockstep/op/initializers.h"
+#include "lockstep/op/layer_norm.h"
+#include "lockstep/op/matmul.h"
+#include "lockstep/op/reshape.h"
+#include "lockstep/op/size.h"
+#include "lockstep/op/variable.h"
+
+namespace lockstep::model {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations = {
+    {{"none", Activation::kNone},
+     {"relu", Activation::kRelu},
+     {"leaky_relu", Activation::kLeakyRelu},
+     {"elu", Activation::kElu},
+     {"gelu", Activation::kGelu},
+     {"silu", Activation::kSilu},
+     {"sigmoid", Activation::kSigmoid},
+     {"tanh", Activation::kTanh},
+     {"softplus", Activation::kSoftplus}}};
+
+// The last dimension, which every layer needs to know.
+Result<int64_t> ChannelsOf(std::string_view name, Value x) {
+  const Shape& shape = x.shape();
+  if (shape.rank() < 2 || shape.dim(-1) <= 0) {
+    return InvalidArgument(fmt::format(
+        "layer '{}': its input has the shape {}, expected [batch, ..., channels] with known "
+        "channels",
+        name, shape.ToString()));
+  }
+  return shape.dim(-1);
+}
+
+// variable = momentum * variable + (1 - momentum) * (statistic of the global batch)
+void MoveTowards(const ModelContext& ctx, Value variable, Value statistic, double momentum) {
+  Builder& b = ctx.builder;
+  if (ctx.replica_weight.valid()) {
+    statistic = op::Mul(b, statistic, ctx.replica_weight);
+  }
+  const Value global = op::CrossReplicaSum(b, statistic);
+  const Value moved = op::Add(b, op::Mul(b, variable, op::Scalar(b, momentum)),
+                              op::Mul(b, global, op::Scalar(b, 1.0 - momentum)));
+  const Value assign = op::Assign(b, variable, moved);
+  if (assign.valid()) {
+    b.graph().AddToCollection(collection::kUpdateOps, assign);
+  }
+}
+
+}  // namespace
+
+Result<Activation> ParseActivation(std::string_view name) {
+  std::string allowed;
+  for (const auto& [known, activation] : kActivations) {
+    if (known == name) {
+      return activation;
+    }
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", known);
+  }
+  return InvalidArgument(fmt::format("unknown activation '{}': allowed are {}", name, allowed));
+}
+
+Value Activate(const ModelContext& ctx, Value x, Activation activation) {
+  Builder& b = ctx.builder;
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return op::Relu(b, x);
+    case Activation::kLeakyRelu:
+      return op::LeakyRelu(b, x);
+    case Activation::kElu:
+      return op::Elu(b, x);
+    case Activation::kGelu:
+      return op::Gelu(b, x);
+    case Activation::kSilu:
+      return op::Silu(b, x);
+    case Activation::kSigmoid:
+      return op::Sigmoid(b, x);
+    case Activation::kTanh:
+      return op::Tanh(b, x);
+    case Activation::kSoftplus:
+      return op::Softplus(b, x);
+  }
+  return {};
+}
+
+Value Dense(const ModelContext& ctx, std::string_view name, Value x, const DenseOptions& options) {
+  Builder& b = ctx.builder;
+  if (!x.valid()) {
+    return {};
+  }
+  const NameScope scope(b, name);
+  if (x.shape().rank() > 2) {
+    x = op::Flatten(b, x);
+  }
+  if (!x.valid()) {
+    return {};
+  }
+  const Result<int64_t> inputs = ChannelsOf(name, x);
+  if (!inputs.ok()) {
+    return BuildContext(b).Fail(inputs.status());
+  }
+  const Value kernel =
+      op::InitializedVariable(b, "kernel", Shape{*inputs, options.units}, op::GlorotUniform());
+  Value y = op::MatMul(b, x, kernel);
+  if (options.bias) {
+    y = op::BiasAdd(b, y, op::InitializedVariable(b, "bias", Shape{options.units}, op::Zeros()));
+  }
+  return Activate(ctx, y, options.activation);
+}
+
+Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOptions& options) {
+  Builder& b = ctx.builder;
+  if (!x.valid()) {
+    return {};
+  }
+  const NameScope scope(b, name);
+  const Result<int64_t> channels = ChannelsOf(name, x);
+  if (!channels.ok()) {
+    return BuildContext(b).Fail(channels.status());
+  }
+  if (options.groups < 1 || *channels % options.groups != 0) {
+    return BuildContext(b).Fail(InvalidArgument(
+        fmt::format("layer '{}': {} groups do not divide the {} channels of its input", name,
+                    options.groups, *channels)));
+  }
+  const Shape shape{options.kernel[0], options.kernel[1], *channels / options.groups,
+                    options.filters};
+  const Value filter = op::InitializedVariable(b, "filter", shape, op::HeNormal());
+  op::Conv2DOptions conv;
+  conv.strides = options.strides;
+  conv.padding = options.padding;
+  conv.explicit_paddings = options.paddings;
+  conv.dilations = options.dilations;
+  conv.groups = options.groups;
+  Value y = op::Conv2D(b, x, filter, conv);
+  if (options.bias) {
+    y = op::BiasAdd(b, y, op::InitializedVariable(b, "bias", Shape{options.filters}, op::Zeros()));
+  }
+  return Activate(ctx, y, options.activation);
+}
+
+Value BatchNormalization(const ModelContext& ctx, std::string_view name, Value x,
+                         const BatchNormOptions& options) {
+  Builder& b = ctx.builder;
+  if (!x.valid()) {
+    return {};
+  }
+  const NameScope scope(b, name);
+  const Result<int64_t> channels = ChannelsOf(name, x);
+  if (!channels.ok()) {
+    return BuildContext(b).Fail(channels.status());
+  }
+  const Shape shape{*channels};
+  const Value scale = op::InitializedVariable(b, "scale", shape, op::Ones());
+  const Value offset = op::InitializedVariable(b, "offset", shape, op::Zeros());
+  const Value mean = op::InitializedVariable(b, "moving_mean", shape, op::Zeros(), false);
+  const Value variance = op::InitializedVariable(b, "moving_variance", shape, op::Ones(), false);
+  if (!ctx.training) {
+    return op::BatchNormInference(b, x, scale, offset, mean, variance, options.epsilon);
+  }
+  const op::BatchNormResult norm = op::BatchNorm(b, x, scale, offset, options.epsilon);
+  // Bessel's correction n / (n - 1), with n elements per channel.
+  std::vector<int64_t> axes;
+  for (int axis = 0; axis + 1 < x.shape().rank(); ++axis) {
+    axes.push_back(axis);
+  }
+  const Value n = op::Size(b, x, axes);
+  const Value one = op::Scalar(b, 1.0);
+  const Value correction = op::Div(b, n, op::Maximum(b, op::Sub(b, n, one), one));
+  MoveTowards(ctx, mean, norm.mean, options.momentum);
+  MoveTowards(ctx, variance, op::Mul(b, norm.variance, correction), options.momentum);
+  return norm.y;
+}
+
+Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x, double epsilon) {
+  Builder& b = ctx.builder;
+  if (!x.valid()) {
+    return {};
+  }
+  const NameScope scope(b, name);
+  const Result<int64_t> channels = ChannelsOf(name, x);
+  if (!channels.ok()) {
+    return BuildContext(b).Fail(channels.status());
+  }
+  const Value scale = op::InitializedVariable(b, "scale", Shape{*channels}, op::Ones());
+  const Value offset = op::InitializedVariable(b, "offset", Shape{*channels}, op::Zeros());
+  return op::LayerNorm(b, x, scale, offset, 1, epsilon);
+}
+
+Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate) {
+  if (!ctx.training || !x.valid()) {
+    return x;
+  }
+  const NameScope scope(ctx.builder, name);
+  return op::Dropout(ctx.builder, x, rate, 0, ctx.builder.Scoped("dropout"));
+}
+
+}  // namespace lockstep::model

@@ -1,0 +1,189 @@
+#include "lockstep/strategy/local_replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::strategy {
+
+LocalReplicas::LocalReplicas(Token, const train::Program& program,
+                             const LocalReplicasOptions& options)
+    : program_(program),
+      options_(options),
+      store_(std::make_shared<exec::VariableStore>()),
+      threads_(std::make_unique<WorkerThreads>(options.devices)),
+      devices_(static_cast<size_t>(options.devices)) {}
+
+Result<std::unique_ptr<LocalReplicas>> LocalReplicas::Create(const train::Program& program,
+                                                             const LocalReplicasOptions& options) {
+  if (options.replicas < 1 || options.devices < 1) {
+    return InvalidArgument(fmt::format("{} replicas on {} devices: both must be 1 or more",
+                                       options.replicas, options.devices));
+  }
+  if (options.devices > options.replicas) {
+    return InvalidArgument(
+        fmt::format("{} devices for {} logical replicas: a device needs at least one, so set "
+                    "train.replicas (or --replicas) to {} or more",
+                    options.devices, options.replicas, options.devices));
+  }
+  auto strategy = std::make_unique<LocalReplicas>(Token(), program, options);
+  LS_TRY(strategy->Prepare());
+  return strategy;
+}
+
+Status LocalReplicas::Prepare() {
+  const train::TrainGraph& train = program_.train;
+  exec::SessionOptions session_options;
+  session_options.devices = options_.devices;
+  session_options.threads_per_device = options_.threads_per_device;
+  session_options.seed = options_.seed;
+  LS_ASSIGN_OR_RETURN(session_, exec::Session::Create(*train.graph, session_options, store_));
+  LS_ASSIGN_OR_RETURN(global_count_, Tensor::Zeros(DType::kFloat32, Shape{}));
+  LS_ASSIGN_OR_RETURN(learning_rate_, Tensor::Zeros(DType::kFloat32, Shape{}));
+  LS_ASSIGN_OR_RETURN(step_, Tensor::Zeros(DType::kFloat32, Shape{}));
+  const std::vector<Value> batch = {train.features, train.labels, train.global_count};
+  const std::vector<Value> scalars = {train.learning_rate, train.step};
+  if (options_.replicas == 1) {
+    std::vector<Value> feeds = batch;
+    feeds.insert(feeds.end(), scalars.begin(), scalars.end());
+    LS_ASSIGN_OR_RETURN(fused_,
+                        session_->Prepare({feeds, {train.loss, train.correct}, {train.train_op}}));
+    fused_results_.resize(2);
+    return OkStatus();
+  }
+  for (int device = 0; device < options_.devices; ++device) {
+    LS_ASSIGN_OR_RETURN(devices_[static_cast<size_t>(device)].part,
+                        session_->Prepare({batch, train.partials, {}}, device));
+  }
+  std::vector<Value> feeds = train.sums;
+  feeds.insert(feeds.end(), scalars.begin(), scalars.end());
+  LS_ASSIGN_OR_RETURN(apply_,
+                      session_->Prepare({feeds, {train.loss, train.correct}, {train.train_op}}));
+  apply_results_.resize(2);
+  return OkStatus();
+}
+
+Status LocalReplicas::SetScalars(const train::StepRequest& request) {
+  global_count_.values<float>()[0] =
+      static_cast<float>(request.batcher.step_samples(request.batch_step));
+  learning_rate_.values<float>()[0] = request.learning_rate;
+  step_.values<float>()[0] = static_cast<float>(request.global_step + 1);
+  return OkStatus();
+}
+
+Status LocalReplicas::LoadPart(const train::StepRequest& request, int part, DeviceState& state,
+                               std::vector<Tensor>& feeds) const {
+  const Shape& open_shape = program_.train.features.shape();
+  int64_t sample_elements = 1;
+  for (int axis = 1; axis < open_shape.rank(); ++axis) {
+    sample_elements *= open_shape[axis];
+  }
+  const int64_t capacity = request.batcher.max_replica_samples();
+  if (capacity > state.capacity || state.features == nullptr) {
+    LS_ASSIGN_OR_RETURN(
+        state.features,
+        Buffer::Allocate(static_cast<size_t>(capacity * sample_elements) * sizeof(float)));
+    LS_ASSIGN_OR_RETURN(state.labels,
+                        Buffer::Allocate(static_cast<size_t>(capacity) * sizeof(int32_t)));
+    state.capacity = capacity;
+  }
+  const std::span<float> features(static_cast<float*>(state.features->data()),
+                                  static_cast<size_t>(state.capacity * sample_elements));
+  const std::span<int32_t> labels(static_cast<int32_t*>(state.labels->data()),
+                                  static_cast<size_t>(state.capacity));
+  LS_ASSIGN_OR_RETURN(const int64_t samples,
+                      request.batcher.Fill(request.batch_step, part, features, labels));
+  Shape shape = open_shape;
+  shape.set_dim(0, samples);
+  feeds.resize(std::max<size_t>(feeds.size(), 2));
+  LS_ASSIGN_OR_RETURN(feeds[0], Tensor::View(DType::kFloat32, shape, state.features, 0));
+  LS_ASSIGN_OR_RETURN(feeds[1], Tensor::View(DType::kInt32, Shape{samples}, state.labels, 0));
+  return OkStatus();
+}
+
+Result<train::StepResult> LocalReplicas::RunFused(const train::StepRequest& request) {
+  fused_feeds_.resize(5);
+  LS_TRY(LoadPart(request, 0, devices_[0], fused_feeds_));
+  fused_feeds_[2] = global_count_;
+  fused_feeds_[3] = learning_rate_;
+  fused_feeds_[4] = step_;
+  const StepInfo info{options_.seed, request.global_step, 0};
+  LS_TRY(fused_->Run(fused_feeds_, fused_results_, info, profile_));
+  return train::StepResult{fused_results_[0].values<float>()[0],
+                           std::lround(fused_results_[1].values<float>()[0]),
+                           request.batcher.step_samples(request.batch_step)};
+}
+
+Status LocalReplicas::RunDevice(const train::StepRequest& request, int device) {
+  DeviceState& state = devices_[static_cast<size_t>(device)];
+  const data::BatchRange parts =
+      data::ReplicaRange({0, options_.replicas}, device, options_.devices);
+  std::vector<Tensor> feeds(3);
+  feeds[2] = global_count_;
+  for (int64_t part = parts.begin; part < parts.begin + parts.count; ++part) {
+    LS_TRY(LoadPart(request, static_cast<int>(part), state, feeds));
+    std::vector<Tensor> results = state.sum.TakeSpare();
+    results.resize(program_.train.partials.size());
+    const StepInfo info{options_.seed, request.global_step, static_cast<int32_t>(part)};
+    LS_TRY(state.part->Run(feeds, results, info).With(fmt::format("replica {}", part)));
+    state.sum.Add({part, 1, std::move(results)});
+  }
+  return OkStatus();
+}
+
+Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& request) {
+  for (DeviceState& state : devices_) {
+    state.sum.Clear();
+  }
+  LS_TRY(threads_->Run([&](int device) { return RunDevice(request, device); }));
+  TreeSum& total = devices_[0].sum;
+  std::vector<size_t> lent(devices_.size(), 0);
+  for (size_t device = 1; device < devices_.size(); ++device) {
+    for (TreeNode& node : devices_[device].sum.nodes()) {
+      total.Add(std::move(node));
+      ++lent[device];
+    }
+    devices_[device].sum.Clear();
+  }
+  apply_feeds_ = total.Finish();
+  std::vector<Tensor>& feeds = apply_feeds_;
+  feeds.push_back(learning_rate_);
+  feeds.push_back(step_);
+  const StepInfo info{options_.seed, request.global_step, 0};
+  LS_TRY(apply_->Run(feeds, apply_results_, info));
+  feeds.resize(feeds.size() - 2);
+  total.GiveBack(std::move(feeds));
+  // Every device gets as many buffers back as it gave.
+  for (size_t device = 1; device < devices_.size(); ++device) {
+    for (size_t i = 0; i < lent[device]; ++i) {
+      devices_[device].sum.GiveBack(total.TakeSpare());
+    }
+  }
+  return train::StepResult{apply_results_[0].values<float>()[0],
+                           std::lround(apply_results_[1].values<float>()[0]),
+                           request.batcher.step_samples(request.batch_step)};
+}
+
+Result<train::StepResult> LocalReplicas::RunStep(const train::StepRequest& request) {
+  LS_TRY(SetScalars(request));
+  return options_.replicas == 1 ? RunFused(request) : RunParts(request);
+}
+
+Result<std::string> LocalReplicas::DescribePlan(int64_t batch) {
+  if (fused_ == nullptr) {
+    return FailedPrecondition("the plan of a step with several replicas has several parts");
+  }
+  Shape shape = program_.train.features.shape();
+  shape.set_dim(0, batch);
+  std::vector<Tensor> feeds(2);
+  LS_ASSIGN_OR_RETURN(feeds[0], Tensor::Zeros(DType::kFloat32, shape));
+  LS_ASSIGN_OR_RETURN(feeds[1], Tensor::Zeros(DType::kInt32, Shape{batch}));
+  feeds.insert(feeds.end(), {global_count_, learning_rate_, step_});
+  LS_ASSIGN_OR_RETURN(const exec::Plan* plan, fused_->PlanFor(feeds));
+  return fmt::format("{}arena {} bytes, scratch {} bytes, {} kernels, {} reorders\n",
+                     plan->ToString(), plan->stats().arena_bytes, plan->stats().scratch_bytes,
+                     plan->stats().kernels, plan->stats().reorders);
+}
+
+}  // namespace lockstep::strategy

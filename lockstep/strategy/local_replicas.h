@@ -1,0 +1,101 @@
+// LocalReplicas: the synchronous strategies within one process. The replicas of a step are dealt
+// out to the devices in contiguous runs; each device executes its replicas one after another; what
+// CrossReplicaSum marks is added in tree order; the update runs once on the one copy of the
+// variables that the devices share. The result depends on the number of replicas, not on the number
+// of devices.
+//
+// With one replica the whole step is one plan, and updates run inside it as soon as their gradient
+// exists.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/exec/session.h"
+#include "lockstep/strategy/tree_sum.h"
+#include "lockstep/strategy/worker_threads.h"
+#include "lockstep/train/program.h"
+#include "lockstep/train/step_runner.h"
+
+namespace lockstep::strategy {
+
+struct LocalReplicasOptions {
+  int devices = 1;
+  int threads_per_device = 1;
+  // Parts of a step: logical replicas times micro-batches. The batchers of all requests must have
+  // as many.
+  int replicas = 1;
+  uint64_t seed = 0;
+};
+
+class LocalReplicas : public train::StepRunner {
+  // Only Create can make one.
+  struct Token {
+    explicit Token() = default;
+  };
+
+ public:
+  // The program must outlive the strategy. More devices than replicas is an error.
+  static Result<std::unique_ptr<LocalReplicas>> Create(const train::Program& program,
+                                                       const LocalReplicasOptions& options);
+
+  LocalReplicas(Token, const train::Program& program, const LocalReplicasOptions& options);
+
+  std::string_view name() const override {
+    return options_.devices == 1 ? "one_device" : "mirrored";
+  }
+
+  int num_devices() const override { return options_.devices; }
+
+  const std::shared_ptr<exec::VariableStore>& shared_variables() const override { return store_; }
+
+  Status Initialize() override { return session_->Initialize(); }
+
+  Result<train::StepResult> RunStep(const train::StepRequest& request) override;
+
+  // The plan of the step for a batch of this size, described line by line (one replica only).
+  Result<std::string> DescribePlan(int64_t batch);
+
+  // Adds the time of each kernel from now on (one replica only); null: no more.
+  void set_profile(exec::StepProfile* profile) { profile_ = profile; }
+
+ private:
+  // The input buffers and results of one device.
+  struct DeviceState {
+    exec::Callable* part = nullptr;
+    std::shared_ptr<Buffer> features;
+    std::shared_ptr<Buffer> labels;
+    int64_t capacity = 0;
+    TreeSum sum;
+  };
+
+  Status Prepare();
+  Result<train::StepResult> RunFused(const train::StepRequest& request);
+  Result<train::StepResult> RunParts(const train::StepRequest& request);
+  Status RunDevice(const train::StepRequest& request, int device);
+  // Fills features and labels of one part.
+  Status LoadPart(const train::StepRequest& request, int part, DeviceState& state,
+                  std::vector<Tensor>& feeds) const;
+  Status SetScalars(const train::StepRequest& request);
+
+  const train::Program& program_;
+  const LocalReplicasOptions options_;
+  std::shared_ptr<exec::VariableStore> store_;
+  std::unique_ptr<exec::Session> session_;
+  std::unique_ptr<WorkerThreads> threads_;
+  std::vector<DeviceState> devices_;
+  exec::Callable* fused_ = nullptr;
+  exec::Callable* apply_ = nullptr;
+  Tensor global_count_;
+  Tensor learning_rate_;
+  Tensor step_;
+  // Kept between steps, so that a step does not allocate.
+  std::vector<Tensor> fused_feeds_;
+  std::vector<Tensor> fused_results_;
+  std::vector<Tensor> apply_feeds_;
+  std::vector<Tensor> apply_results_;
+  exec::StepProfile* profile_ = nullptr;
+};
+
+}  // namespace lockstep::strategy

@@ -1,0 +1,64 @@
+#include "lockstep/strategy/tree_sum.h"
+
+namespace lockstep::strategy {
+namespace {
+
+void AddInto(const Tensor& target, const Tensor& other) {
+  const std::span<float> to = target.values<float>();
+  const std::span<float> from = other.values<float>();
+  LS_CHECK(to.size() == from.size());
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i] += from[i];
+  }
+}
+
+}  // namespace
+
+void TreeSum::MergeLast() {
+  TreeNode last = std::move(nodes_.back());
+  nodes_.pop_back();
+  TreeNode& target = nodes_.back();
+  for (size_t i = 0; i < last.tensors.size(); ++i) {
+    AddInto(target.tensors[i], last.tensors[i]);
+  }
+  target.size *= 2;
+  spare_.push_back(std::move(last.tensors));
+}
+
+void TreeSum::Add(TreeNode node) {
+  LS_CHECK(nodes_.empty() || nodes_.back().begin + nodes_.back().size == node.begin);
+  nodes_.push_back(std::move(node));
+  while (nodes_.size() >= 2) {
+    const TreeNode& left = nodes_[nodes_.size() - 2];
+    const TreeNode& right = nodes_.back();
+    if (left.size != right.size || left.begin % (2 * left.size) != 0) {
+      break;
+    }
+    MergeLast();
+  }
+}
+
+std::vector<Tensor> TreeSum::Finish() {
+  LS_CHECK(!nodes_.empty());
+  while (nodes_.size() >= 2) {
+    MergeLast();
+  }
+  std::vector<Tensor> sum = std::move(nodes_.back().tensors);
+  nodes_.clear();
+  return sum;
+}
+
+std::vector<Tensor> TreeSum::TakeSpare() {
+  if (spare_.empty()) {
+    return {};
+  }
+  std::vector<Tensor> tensors = std::move(spare_.back());
+  spare_.pop_back();
+  return tensors;
+}
+
+void TreeSum::GiveBack(std::vector<Tensor> tensors) {
+  spare_.push_back(std::move(tensors));
+}
+
+}  // namespace lockstep::strategy

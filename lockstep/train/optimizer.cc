@@ -1,0 +1,205 @@
+#include "lockstep/train/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/op/activation.h"
+#include "lockstep/op/add_n.h"
+#include "lockstep/op/apply.h"
+#include "lockstep/op/binary.h"
+#include "lockstep/op/const.h"
+#include "lockstep/op/group.h"
+#include "lockstep/op/initializers.h"
+#include "lockstep/op/reduce.h"
+#include "lockstep/op/unary.h"
+#include "lockstep/pass/gradients.h"
+
+namespace lockstep::train {
+namespace {
+
+bool Matches(std::string_view pattern, std::string_view text) {
+  // The usual walk with one point to come back to: the last star.
+  size_t p = 0;
+  size_t t = 0;
+  size_t star = std::string_view::npos;
+  size_t retry = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
+      ++p;
+      ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++retry;
+    } else {
+      return false;
+    }
+  }
+  return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(p), pattern.end(),
+                     [](char c) { return c == '*'; });
+}
+
+// limit / max(norm, limit)
+Value ClipFactor(Builder& b, Value squared_norm, double limit) {
+  const Value bound = op::Scalar(b, limit);
+  return op::Div(b, bound, op::Maximum(b, op::Sqrt(b, squared_norm), bound));
+}
+
+// Makes the update of one variable.
+class Updater {
+ public:
+  Updater(Builder& builder, const OptimizerConfig& config, Value learning_rate, Value step)
+      : b_(builder), config_(config), learning_rate_(learning_rate), step_(step) {}
+
+  Value Update(const Gradient& gradient, Value variable);
+
+ private:
+  Value Slot(std::string_view slot, double initial = 0.0) {
+    const NameScope scope(b_, variable_.node->name);
+    return op::InitializedVariable(b_, slot, variable_.shape(), op::Constant(initial), false);
+  }
+
+  Value Momentum();
+  Value Adam(bool decoupled);
+  Value RmsProp();
+  Value Adagrad();
+
+  op::GradientOptions gradient_options() const {
+    op::GradientOptions options;
+    options.l2 = decays_ ? config_.l2 : 0.0;
+    return options;
+  }
+
+  double weight_decay() const { return decays_ ? config_.weight_decay : 0.0; }
+
+  Builder& b_;
+  const OptimizerConfig& config_;
+  Value learning_rate_;
+  Value step_;
+  Value variable_;
+  Value grad_;
+  bool decays_ = true;
+};
+
+Value Updater::Momentum() {
+  const op::MomentumOptions options{config_.momentum, config_.nesterov, gradient_options()};
+  return op::ApplyMomentum(b_, variable_, Slot("momentum"), learning_rate_, grad_, options);
+}
+
+Value Updater::Adam(bool decoupled) {
+  op::AdamOptions options;
+  options.beta1 = config_.beta1;
+  options.beta2 = config_.beta2;
+  options.epsilon = config_.epsilon;
+  options.weight_decay = decoupled ? weight_decay() : 0.0;
+  options.gradient = gradient_options();
+  return op::ApplyAdam(b_, variable_, Slot("adam_m"), Slot("adam_v"), step_, learning_rate_, grad_,
+                       options);
+}
+
+Value Updater::RmsProp() {
+  const op::RmsPropOptions options{config_.rho, config_.momentum, config_.epsilon,
+                                   gradient_options()};
+  const Value mean_square = Slot("rmsprop_ms");
+  const Value momentum = Slot("rmsprop_momentum");
+  if (config_.centered) {
+    return op::ApplyCenteredRmsProp(b_, variable_, mean_square, momentum, Slot("rmsprop_mg"),
+                                    learning_rate_, grad_, options);
+  }
+  return op::ApplyRmsProp(b_, variable_, mean_square, momentum, learning_rate_, grad_, options);
+}
+
+Value Updater::Adagrad() {
+  const op::AdagradOptions options{config_.epsilon, gradient_options()};
+  return op::ApplyAdagrad(b_, variable_, Slot("adagrad_accumulator", config_.initial_accumulator),
+                          learning_rate_, grad_, options);
+}
+
+Value Updater::Update(const Gradient& gradient, Value variable) {
+  variable_ = variable;
+  decays_ = !IsExcludedFromDecay(config_, variable.node->name);
+  grad_ = pass::DenseGradient(b_, gradient, variable);
+  if (config_.name == "sgd") {
+    return op::ApplyGradientDescent(b_, variable_, learning_rate_, grad_, gradient_options());
+  }
+  if (config_.name == "momentum") {
+    return Momentum();
+  }
+  if (config_.name == "adam" || config_.name == "adamw") {
+    return Adam(config_.name == "adamw");
+  }
+  if (config_.name == "rmsprop") {
+    return RmsProp();
+  }
+  if (config_.name == "adagrad") {
+    return Adagrad();
+  }
+  return BuildContext(b_).Fail(
+      InvalidArgument(fmt::format("there is no optimizer '{}'", config_.name)));
+}
+
+}  // namespace
+
+bool IsExcludedFromDecay(const OptimizerConfig& config, std::string_view variable) {
+  return std::any_of(config.decay_exclude.begin(), config.decay_exclude.end(),
+                     [&](const std::string& pattern) { return Matches(pattern, variable); });
+}
+
+std::vector<GradientAndVariable> ClipGradients(Builder& builder,
+                                               std::vector<GradientAndVariable> gradients,
+                                               const ClipOptions& options) {
+  if (options.value <= 0 && options.norm <= 0 && options.global_norm <= 0) {
+    return gradients;
+  }
+  std::vector<Value> squares;
+  for (GradientAndVariable& pair : gradients) {
+    if (pair.gradient.is_zero()) {
+      continue;
+    }
+    Value& grad = pair.gradient.dense;
+    grad = pass::DenseGradient(builder, pair.gradient, pair.variable);
+    pair.gradient.indices = {};
+    pair.gradient.values = {};
+    if (options.value > 0) {
+      grad = op::Clip(builder, grad, -options.value, options.value);
+      continue;
+    }
+    const Value square = op::ReduceSum(builder, op::Square(builder, grad));
+    squares.push_back(square);
+    if (options.norm > 0) {
+      grad = op::Mul(builder, grad, ClipFactor(builder, square, options.norm));
+    }
+  }
+  if (options.global_norm > 0 && !squares.empty()) {
+    const Value factor = ClipFactor(builder, op::AddN(builder, squares), options.global_norm);
+    for (GradientAndVariable& pair : gradients) {
+      if (!pair.gradient.is_zero()) {
+        pair.gradient.dense = op::Mul(builder, pair.gradient.dense, factor);
+      }
+    }
+  }
+  return gradients;
+}
+
+Node* ApplyGradients(Builder& builder, const OptimizerConfig& config,
+                     std::span<const GradientAndVariable> gradients, Value learning_rate,
+                     Value step) {
+  std::vector<Value> updates;
+  for (const GradientAndVariable& pair : gradients) {
+    if (!pair.gradient.is_zero()) {
+      Updater updater(builder, config, learning_rate, step);
+      updates.push_back(updater.Update(pair.gradient, pair.variable));
+    }
+  }
+  if (updates.empty()) {
+    BuildContext(builder).Fail(
+        InvalidArgument("there is nothing to train: the loss depends on no trainable variable"));
+    return nullptr;
+  }
+  return op::Group(builder, updates, "train");
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,187 @@
+#include "lockstep/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lockstep/train/schedule.h"
+
+namespace lockstep::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double Mean(double sum, int64_t count) {
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
+}
+
+}  // namespace
+
+Result<int64_t> Trainer::PlannedSteps(int64_t steps_per_epoch) const {
+  if (options_.epochs <= 0 && options_.steps <= 0) {
+    return InvalidArgument("a run needs a number of epochs or steps");
+  }
+  const int64_t by_epochs =
+      options_.epochs > 0 ? options_.epochs * steps_per_epoch : std::numeric_limits<int64_t>::max();
+  const int64_t by_steps =
+      options_.steps > 0 ? options_.steps : std::numeric_limits<int64_t>::max();
+  return std::min(by_epochs, by_steps);
+}
+
+void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
+                     const StepResult& step, const FitResult& fit) {
+  observe::StepReport report;
+  report.epoch = epoch;
+  report.epochs = options_.epochs;
+  report.step = batch_step + 1;
+  report.steps = steps_per_epoch;
+  report.run_step = fit.steps;
+  report.run_steps = planned;
+  report.samples = step.samples;
+  report.loss = step.loss;
+  report.accuracy = Mean(static_cast<double>(step.correct), step.samples);
+  progress_.OnStep(report);
+}
+
+Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit) {
+  fit.accuracy = Mean(static_cast<double>(sums.correct), sums.samples);
+  observe::EpochReport report;
+  report.epoch = epoch;
+  report.epochs = options_.epochs;
+  report.samples = sums.samples;
+  report.seconds = sums.seconds;
+  report.loss = Mean(sums.loss, sums.samples);
+  report.accuracy = fit.accuracy;
+  // Runs that count steps are often shorter than an evaluation.
+  if (options_.epochs > 0 && dataset_.test.size() > 0) {
+    LS_ASSIGN_OR_RETURN(const Metrics test, Evaluate(dataset_.test));
+    report.test_loss = test.loss;
+    report.test_accuracy = test.accuracy;
+  }
+  progress_.OnEpochEnd(report);
+  return OkStatus();
+}
+
+Status Trainer::RunEpoch(data::Batcher& batcher, int64_t epoch, int64_t planned, FitResult& fit) {
+  batcher.StartEpoch(epoch);
+  const int64_t steps_per_epoch = batcher.steps_per_epoch();
+  const Clock::time_point epoch_start = Clock::now();
+  EpochSums sums;
+  for (int64_t batch_step = 0; batch_step < steps_per_epoch && fit.steps < planned; ++batch_step) {
+    const Clock::time_point start = Clock::now();
+    LS_ASSIGN_OR_RETURN(const double rate, LearningRateAt(options_.optimizer, fit.steps, planned));
+    const StepRequest request{batcher, batch_step, fit.steps, static_cast<float>(rate)};
+    Result<StepResult> step = runner_.RunStep(request);
+    if (!step.ok()) {
+      return step.status().With(fmt::format("step {}", fit.steps));
+    }
+    fit.step_seconds.push_back(SecondsSince(start));
+    if (fit.steps == 0) {
+      fit.first_step_end = Clock::now();
+    }
+    if (!std::isfinite(step->loss)) {
+      return OutOfRange(
+          fmt::format("the loss is {} in step {}: the learning rate {} may be too high", step->loss,
+                      fit.steps, rate));
+    }
+    ++fit.steps;
+    fit.samples += step->samples;
+    fit.final_loss = step->loss;
+    sums.samples += step->samples;
+    sums.correct += step->correct;
+    sums.loss += step->loss * static_cast<double>(step->samples);
+    Report(epoch, batch_step, steps_per_epoch, planned, *step, fit);
+    if (options_.should_stop && options_.should_stop(fit.steps)) {
+      fit.stopped_early = fit.steps < planned;
+      break;
+    }
+  }
+  sums.seconds = SecondsSince(epoch_start);
+  return FinishEpoch(epoch, sums, fit);
+}
+
+Result<FitResult> Trainer::Fit() {
+  if (dataset_.train.size() == 0) {
+    return InvalidArgument(fmt::format("{} has no training samples", dataset_.name));
+  }
+  data::BatcherOptions batching;
+  batching.seed = options_.seed;
+  batching.global_batch = options_.global_batch;
+  batching.replicas = options_.parts;
+  batching.shuffle = options_.shuffle;
+  LS_ASSIGN_OR_RETURN(data::Batcher batcher, data::Batcher::Create(dataset_.train, batching));
+  LS_ASSIGN_OR_RETURN(const int64_t planned, PlannedSteps(batcher.steps_per_epoch()));
+  LS_TRY(runner_.Initialize());
+  const Clock::time_point start = Clock::now();
+  FitResult fit;
+  for (int64_t epoch = 0; fit.steps < planned && !fit.stopped_early; ++epoch) {
+    fit.epochs = epoch + 1;
+    const Status status = RunEpoch(batcher, epoch, planned, fit);
+    if (!status.ok()) {
+      progress_.OnEnd();
+      return status;
+    }
+  }
+  fit.seconds = SecondsSince(start);
+  progress_.OnEnd();
+  return fit;
+}
+
+Result<exec::Session*> Trainer::EvalSession() {
+  if (eval_session_ == nullptr) {
+    LS_ASSIGN_OR_RETURN(eval_session_,
+                        exec::Session::Create(*program_.eval.graph, {.seed = options_.seed},
+                                              runner_.shared_variables()));
+  }
+  return eval_session_.get();
+}
+
+Result<Metrics> Trainer::Evaluate(const data::Split& split) {
+  LS_ASSIGN_OR_RETURN(exec::Session * session, EvalSession());
+  const EvalGraph& eval = program_.eval;
+  LS_ASSIGN_OR_RETURN(
+      exec::Callable * callable,
+      session->Prepare(
+          {{eval.features, eval.labels}, {eval.loss_sum, eval.correct, eval.in_top5}, {}}));
+  Metrics metrics;
+  std::vector<uint32_t> indices;
+  std::vector<Tensor> results(3);
+  double sums[3] = {0, 0, 0};
+  for (int64_t begin = 0; begin < split.size(); begin += options_.eval_batch) {
+    const int64_t count = std::min(options_.eval_batch, split.size() - begin);
+    indices.resize(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));
+    Shape shape = eval.features.shape();
+    shape.set_dim(0, count);
+    LS_ASSIGN_OR_RETURN(const Tensor features, Tensor::Allocate(DType::kFloat32, shape));
+    LS_ASSIGN_OR_RETURN(const Tensor labels, Tensor::Allocate(DType::kInt32, Shape{count}));
+    split.Gather(indices, features.values<float>().data(), labels.values<int32_t>().data());
+    const Tensor feeds[] = {features, labels};
+    LS_TRY(callable->Run(feeds, results, {options_.seed, 0, 0}).With("evaluation"));
+    for (size_t i = 0; i < results.size(); ++i) {
+      sums[i] += results[i].values<float>()[0];
+    }
+    metrics.samples += count;
+  }
+  metrics.loss = Mean(sums[0], metrics.samples);
+  metrics.accuracy = Mean(sums[1], metrics.samples);
+  metrics.top5_accuracy = Mean(sums[2], metrics.samples);
+  return metrics;
+}
+
+Result<Tensor> Trainer::Predict(const Tensor& features) {
+  LS_ASSIGN_OR_RETURN(exec::Session * session, EvalSession());
+  LS_ASSIGN_OR_RETURN(std::vector<Tensor> out, session->Run({{program_.eval.features, features}},
+                                                            {program_.eval.probabilities}));
+  return out[0];
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,106 @@
+// Trainer: runs a program over a data set: epochs of steps, evaluation, prediction. Metrics are
+// exact means over samples. Works with any strategy (StepRunner).
+//
+//   Trainer trainer(program, *strategy, dataset, options, *progress);
+//   LS_ASSIGN_OR_RETURN(const FitResult fit, trainer.Fit());
+//   LS_ASSIGN_OR_RETURN(const Metrics test, trainer.Evaluate(dataset.test));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/exec/session.h"
+#include "lockstep/observe/progress.h"
+#include "lockstep/train/config.h"
+#include "lockstep/train/program.h"
+#include "lockstep/train/step_runner.h"
+
+namespace lockstep::train {
+
+struct TrainerOptions {
+  int64_t global_batch = 64;
+  // Parts of each step, as the strategy has them.
+  int parts = 1;
+  // Whichever comes first ends the run; 0: no limit of this kind, and one of them must be set.
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  bool shuffle = true;
+  int64_t eval_batch = 256;
+  OptimizerConfig optimizer;
+  // Called between steps with the number done; true ends the run early.
+  std::function<bool(int64_t)> should_stop;
+};
+
+struct Metrics {
+  int64_t samples = 0;
+  // Means over the samples; NaN if there are none.
+  double loss = 0;
+  double accuracy = 0;
+  double top5_accuracy = 0;
+};
+
+struct FitResult {
+  int64_t steps = 0;
+  // Begun.
+  int64_t epochs = 0;
+  int64_t samples = 0;
+  // Mean loss of the last step.
+  double final_loss = 0;
+  // Over the samples of the last epoch (or the part of it that was run), each as it was when its
+  // step began.
+  double accuracy = 0;
+  // Of each step.
+  std::vector<double> step_seconds;
+  std::chrono::steady_clock::time_point first_step_end;
+  double seconds = 0;
+  bool stopped_early = false;
+};
+
+class Trainer {
+ public:
+  // Everything passed must outlive the trainer.
+  Trainer(const Program& program, StepRunner& runner, const data::Dataset& dataset,
+          TrainerOptions options, observe::Progress& progress)
+      : program_(program),
+        runner_(runner),
+        dataset_(dataset),
+        options_(std::move(options)),
+        progress_(progress) {}
+
+  // Initialises the variables and trains. A loss that is not finite is an error that names the
+  // step.
+  Result<FitResult> Fit();
+
+  Result<Metrics> Evaluate(const data::Split& split);
+
+  // Class probabilities float32 [N, classes] of features float32 [N, ...].
+  Result<Tensor> Predict(const Tensor& features);
+
+ private:
+  struct EpochSums {
+    int64_t samples = 0;
+    int64_t correct = 0;
+    double loss = 0;
+    double seconds = 0;
+  };
+
+  Result<int64_t> PlannedSteps(int64_t steps_per_epoch) const;
+  Status RunEpoch(data::Batcher& batcher, int64_t epoch, int64_t planned, FitResult& fit);
+  Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);
+  void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
+              const StepResult& step, const FitResult& fit);
+  Result<exec::Session*> EvalSession();
+
+  const Program& program_;
+  StepRunner& runner_;
+  const data::Dataset& dataset_;
+  const TrainerOptions options_;
+  observe::Progress& progress_;
+  std::unique_ptr<exec::Session> eval_session_;
+};
+
+}  // namespace lockstep::train
