@@ -32,6 +32,9 @@ class Builder {
   // Records an error found by a front-end; later ones are dropped.
   void Fail(Status status, SourceLocation where);
 
+  // Adds a frame of context to the recorded error, if there is one.
+  void AddContext(std::string frame) { status_ = status_.With(std::move(frame)); }
+
   // Adds a node and returns it, or null after an error. `name` is made unique within the scope;
   // empty: the op's name.
   Node* Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs, std::string_view name,

@@ -24,6 +24,8 @@ struct ProgramOptions {
   OptimizerConfig optimizer;
   ClipOptions clip;
   double label_smoothing = 0;
+  // Computes in bfloat16; variables, statistics and updates stay float32.
+  bool bf16 = false;
 };
 
 struct TrainGraph {

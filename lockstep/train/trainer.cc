@@ -131,6 +131,7 @@ Result<FitResult> Trainer::Fit() {
     }
   }
   fit.seconds = SecondsSince(start);
+  fit.train_seconds = std::accumulate(fit.step_seconds.begin(), fit.step_seconds.end(), 0.0);
   progress_.OnEnd();
   return fit;
 }

@@ -56,7 +56,9 @@ struct FitResult {
   // Of each step.
   std::vector<double> step_seconds;
   std::chrono::steady_clock::time_point first_step_end;
+  // Of the whole fit, evaluations included; and of its steps alone.
   double seconds = 0;
+  double train_seconds = 0;
   bool stopped_early = false;
 };
 

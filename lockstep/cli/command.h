@@ -1,0 +1,39 @@
+// What the subcommands of the program share: exit codes, and an outcome that carries one.
+#pragma once
+
+#include <string>
+
+#include "lockstep/base/result.h"
+
+namespace lockstep::cli {
+
+enum class ExitCode : int {
+  kDone = 0,
+  kOther = 1,
+  kUsage = 2,  // flags or configuration
+  kPeer = 3,
+  kData = 4,
+  kInterrupted = 5,
+};
+
+// A Status with the exit code that its cause calls for.
+struct Outcome {
+  Status status;
+  ExitCode code = ExitCode::kDone;
+};
+
+inline Outcome Done() {
+  return {};
+}
+
+inline Outcome Fail(ExitCode code, Status status) {
+  return {std::move(status), code};
+}
+
+// The code for an error whose place says nothing more: peers by their codes, everything else 1.
+ExitCode CodeOf(const Status& status);
+
+// One line on standard error: "lockstep: message [context]".
+void PrintError(const Status& status);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,57 @@
+#include "lockstep/cli/evaluate.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/cli/checkpoints.h"
+#include "lockstep/train/state_hash.h"
+#include "lockstep/train/summary.h"
+
+namespace lockstep::cli {
+
+Outcome Evaluate(const EvaluateFlags& flags) {
+  Job job;
+  Outcome outcome = PrepareJob(flags.job, job);
+  if (!outcome.status.ok()) {
+    return outcome;
+  }
+  if (job.dataset.test.size() == 0) {
+    return Fail(ExitCode::kData,
+                InvalidArgument(fmt::format("{} has no test samples", job.dataset.name)));
+  }
+  if (Status status = LoadJob(flags.checkpoint, job); !status.ok()) {
+    return Fail(ExitCode::kData, std::move(status));
+  }
+  const std::unique_ptr<observe::Progress> progress = observe::MakeQuietProgress();
+  train::Trainer trainer(job.program, *job.strategy, job.dataset, job.TrainerOptionsOf(),
+                         *progress);
+  Result<train::Metrics> metrics = trainer.Evaluate(job.dataset.test);
+  if (!metrics.ok()) {
+    return Fail(CodeOf(metrics.status()), metrics.status());
+  }
+  Result<std::string> hash =
+      train::HashVariables(*job.strategy->shared_variables(), job.program.model_variables);
+  if (!hash.ok()) {
+    return Fail(ExitCode::kOther, hash.status());
+  }
+  if (!flags.quiet) {
+    fmt::print("{} samples: loss {:.4f}, accuracy {:.4f}, top-5 accuracy {:.4f}\n",
+               metrics->samples, metrics->loss, metrics->accuracy, metrics->top5_accuracy);
+  }
+  if (!flags.summary_path.empty()) {
+    train::Summary summary;
+    summary.model = job.config.model.name;
+    summary.strategy = job.strategy->name();
+    summary.replicas = job.config.train.replicas;
+    summary.global_batch = job.config.train.global_batch;
+    summary.final_loss = metrics->loss;
+    summary.test_accuracy = metrics->accuracy;
+    summary.peak_rss_bytes = train::PeakRssBytes();
+    summary.params_sha256 = *hash;
+    if (Status status = train::WriteSummary(summary, flags.summary_path); !status.ok()) {
+      return Fail(ExitCode::kOther, std::move(status));
+    }
+  }
+  return Done();
+}
+
+}  // namespace lockstep::cli

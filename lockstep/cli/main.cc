@@ -1,0 +1,153 @@
+// The program `lockstep`: reads flags and environment, and calls the commands.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "lockstep/cli/bench_step.h"
+#include "lockstep/cli/evaluate.h"
+#include "lockstep/cli/list.h"
+#include "lockstep/cli/predict.h"
+#include "lockstep/cli/train.h"
+
+namespace {
+
+using namespace lockstep;       // NOLINT(google-build-using-namespace)
+using namespace lockstep::cli;  // NOLINT(google-build-using-namespace)
+
+constexpr std::string_view kVersion = "lockstep 0.1.0";
+
+// A flag that stands for a key of the configuration.
+void AddOverride(CLI::App* command, JobFlags& flags, const std::string& flag,
+                 const std::string& key, const std::string& help) {
+  command->add_option_function<std::string>(
+      flag,
+      [&flags, flag, key](const std::string& value) {
+        flags.overrides.push_back({fmt::format("{} {}", flag, value), key, value});
+      },
+      help);
+}
+
+void AddJobFlags(CLI::App* command, JobFlags& flags) {
+  command->add_option("CONFIG", flags.config_path, "Configuration file (TOML)")->required();
+  command->add_option("--devices", flags.devices, "Devices of this process: cpu:N");
+  command->add_option("--threads-per-device", flags.threads_per_device, "Threads of one device")
+      ->check(CLI::Range(1, 1024));
+  AddOverride(command, flags, "--replicas", "train.replicas", "Logical replicas R");
+  AddOverride(command, flags, "--seed", "train.seed", "Seed of everything random");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--set",
+          [&flags](const std::vector<std::string>& values) {
+            for (const std::string& value : values) {
+              Result<train::ConfigOverride> parsed = train::ParseSetFlag(value);
+              if (!parsed.ok()) {
+                throw CLI::ValidationError(parsed.status().message());
+              }
+              flags.overrides.push_back(*parsed);
+            }
+          },
+          "A configuration key: section.key=value")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void AddTrain(CLI::App& app, Outcome& outcome) {
+  auto flags = std::make_shared<TrainFlags>();
+  CLI::App* command = app.add_subcommand("train", "Train a model as a configuration describes it");
+  AddJobFlags(command, flags->job);
+  command->add_option("--strategy", flags->job.strategy, "one_device or mirrored");
+  command->add_option("--workers", flags->job.workers, "Worker processes");
+  command->add_option("--ps", flags->job.ps, "Parameter servers");
+  AddOverride(command, flags->job, "--steps", "train.steps", "Stop after so many steps");
+  AddOverride(command, flags->job, "--epochs", "train.epochs", "Stop after so many epochs");
+  AddOverride(command, flags->job, "--logdir", "monitor.logdir", "Folder of event files");
+  command->add_option("--checkpoint-dir", flags->checkpoint_dir,
+                      "Folder in which the end of the run is saved");
+  command->add_flag("--resume", flags->resume, "Go on from the newest checkpoint");
+  command->add_option("--summary", flags->summary_path, "Write a summary (JSON) here");
+  command->add_flag("--quiet", flags->quiet, "Print errors only");
+  command->callback([flags, &outcome] { outcome = Train(*flags); });
+}
+
+void AddEvaluate(CLI::App& app, Outcome& outcome) {
+  auto flags = std::make_shared<EvaluateFlags>();
+  CLI::App* command = app.add_subcommand("evaluate", "Measure a checkpoint on the test data");
+  AddJobFlags(command, flags->job);
+  command->add_option("--checkpoint", flags->checkpoint, "A checkpoint, or the folder of them")
+      ->required();
+  command->add_option("--summary", flags->summary_path, "Write a summary (JSON) here");
+  command->add_flag("--quiet", flags->quiet, "Print errors only");
+  command->callback([flags, &outcome] { outcome = Evaluate(*flags); });
+}
+
+void AddPredict(CLI::App& app, Outcome& outcome) {
+  auto flags = std::make_shared<PredictFlags>();
+  CLI::App* command =
+      app.add_subcommand("predict", "Print the class of each sample: file, index, class, share");
+  AddJobFlags(command, flags->job);
+  command->add_option("--checkpoint", flags->checkpoint, "A checkpoint, or the folder of them")
+      ->required();
+  command->add_option("INPUT", flags->inputs, "IDX files of images, plain or gzip")->required();
+  command->callback([flags, &outcome] { outcome = Predict(*flags); });
+}
+
+void AddBench(CLI::App& app, Outcome& outcome) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure parts of the system");
+  bench->require_subcommand(1);
+  auto flags = std::make_shared<BenchStepFlags>();
+  CLI::App* step = bench->add_subcommand("step", "A full training step on made-up data");
+  step->add_option("--model", flags->model, "A model of `lockstep models`");
+  step->add_option("--optimizer", flags->optimizer, "sgd, momentum, adam...");
+  step->add_option("--batch", flags->batch, "Samples of a step")->check(CLI::Range(1, 1 << 20));
+  step->add_option("--steps", flags->steps, "Steps measured")->check(CLI::Range(1, 1 << 30));
+  step->add_option("--warmup", flags->warmup, "Steps before")->check(CLI::Range(0, 1 << 30));
+  step->add_option("--precision", flags->precision, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  step->add_option("--threads-per-device", flags->threads, "Threads")->check(CLI::Range(1, 1024));
+  step->add_flag("--profile", flags->profile, "Print the time of each kernel");
+  step->add_flag("--plan", flags->plan, "Print the plan and stop");
+  step->callback([flags, &outcome] { outcome = BenchStep(*flags); });
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Lockstep: distributed training to the same bits");
+  app.set_version_flag("--version", std::string(kVersion));
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  Outcome outcome;
+  AddTrain(app, outcome);
+  AddEvaluate(app, outcome);
+  AddPredict(app, outcome);
+  AddBench(app, outcome);
+  app.add_subcommand("models", "List the models")->callback([&outcome] { outcome = ListModels(); });
+  app.add_subcommand("ops", "List the ops")->callback([&outcome] { outcome = ListOps(); });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    PrintError(InvalidArgument(error.what()));
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  if (!outcome.status.ok()) {
+    PrintError(outcome.status);
+  }
+  return static_cast<int>(outcome.code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {
+    // Only memory and CLI11's own set-up can end here.
+    std::fprintf(stderr, "lockstep: %s\n", error.what());
+    return static_cast<int>(ExitCode::kOther);
+  }
+}

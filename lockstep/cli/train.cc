@@ -1,0 +1,131 @@
+#include "lockstep/cli/train.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "lockstep/cli/checkpoints.h"
+#include "lockstep/cli/process_age.h"
+#include "lockstep/cli/signals.h"
+#include "lockstep/observe/terminal.h"
+#include "lockstep/train/state_hash.h"
+#include "lockstep/train/summary.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::unique_ptr<observe::Progress> MakeProgress(const TrainFlags& flags,
+                                                const train::Config& config) {
+  if (flags.quiet) {
+    return observe::MakeQuietProgress();
+  }
+  if (observe::TerminalWidth(STDOUT_FILENO).has_value()) {
+    return observe::MakeTerminalProgress(
+        std::cout, [] { return observe::TerminalWidth(STDOUT_FILENO).value_or(80); },
+        observe::SteadyClock());
+  }
+  return observe::MakeLineProgress(std::cout, {.every_steps = config.train.log_every_steps},
+                                   observe::SteadyClock());
+}
+
+Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& summary) {
+  const train::Config& config = job.config;
+  summary.model = config.model.name;
+  summary.strategy = job.strategy->name();
+  summary.devices = job.strategy->num_devices();
+  summary.replicas = config.train.replicas;
+  summary.global_batch = config.train.global_batch;
+  summary.steps = fit.steps;
+  summary.epochs = fit.epochs;
+  summary.examples = fit.samples;
+  summary.final_loss = fit.final_loss;
+  summary.train_accuracy = fit.accuracy;
+  summary.examples_per_second = static_cast<double>(fit.samples) / fit.train_seconds;
+  summary.step_ms_p50 = 1e3 * train::Percentile(fit.step_seconds, 50);
+  summary.step_ms_p95 = 1e3 * train::Percentile(fit.step_seconds, 95);
+  summary.peak_rss_bytes = train::PeakRssBytes();
+  const exec::VariableStore& store = *job.strategy->shared_variables();
+  LS_ASSIGN_OR_RETURN(summary.params_sha256,
+                      train::HashVariables(store, job.program.model_variables));
+  LS_ASSIGN_OR_RETURN(
+      summary.state_sha256,
+      train::HashState(store, job.program.model_variables, job.program.slot_variables, fit.steps));
+  return OkStatus();
+}
+
+void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
+  fmt::print("{} steps, {} samples, {:.0f} samples/s, final loss {:.4f}\n", summary.steps,
+             summary.examples, summary.examples_per_second, summary.final_loss);
+  if (!std::isnan(summary.test_accuracy)) {
+    fmt::print("test accuracy {:.4f}\n", summary.test_accuracy);
+  }
+  fmt::print("params_sha256 {}\n", summary.params_sha256);
+  if (!flags.summary_path.empty()) {
+    fmt::print("summary {}\n", flags.summary_path);
+  }
+}
+
+Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
+               const train::FitResult& fit, train::Summary summary) {
+  if (!flags.checkpoint_dir.empty()) {
+    Status saved = SaveJob(flags.checkpoint_dir, job, fit);
+    if (!saved.ok()) {
+      return Fail(ExitCode::kOther, std::move(saved));
+    }
+  }
+  if (fit.stopped_early) {
+    fmt::print("interrupted after {} steps{}\n", fit.steps,
+               flags.checkpoint_dir.empty() ? "; nothing saved, as there is no --checkpoint-dir"
+                                            : ", checkpoint saved in " + flags.checkpoint_dir);
+  } else if (job.dataset.test.size() > 0) {
+    Result<train::Metrics> test = trainer.Evaluate(job.dataset.test);
+    if (!test.ok()) {
+      return Fail(CodeOf(test.status()), test.status());
+    }
+    summary.test_accuracy = test->accuracy;
+  }
+  if (Status status = FillSummary(job, fit, summary); !status.ok()) {
+    return Fail(ExitCode::kOther, std::move(status));
+  }
+  summary.wall_seconds = ProcessAge();
+  if (!flags.summary_path.empty()) {
+    if (Status status = train::WriteSummary(summary, flags.summary_path); !status.ok()) {
+      return Fail(ExitCode::kOther, std::move(status));
+    }
+  }
+  if (!flags.quiet) {
+    PrintEnd(summary, flags);
+  }
+  return {OkStatus(), fit.stopped_early ? ExitCode::kInterrupted : ExitCode::kDone};
+}
+
+}  // namespace
+
+Outcome Train(const TrainFlags& flags) {
+  const Clock::time_point entered = Clock::now();
+  const double age_at_entry = ProcessAge();
+  StopSignals signals;
+  Job job;
+  Outcome outcome = PrepareJob(flags.job, job);
+  if (!outcome.status.ok()) {
+    return outcome;
+  }
+  const std::unique_ptr<observe::Progress> progress = MakeProgress(flags, job.config);
+  train::TrainerOptions options = job.TrainerOptionsOf();
+  options.should_stop = [&signals](int64_t) { return signals.Received(); };
+  train::Trainer trainer(job.program, *job.strategy, job.dataset, std::move(options), *progress);
+  Result<train::FitResult> fit = trainer.Fit();
+  if (!fit.ok()) {
+    return Fail(CodeOf(fit.status()), fit.status());
+  }
+  train::Summary summary;
+  summary.first_step_seconds =
+      age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
+  return Finish(flags, job, trainer, *fit, std::move(summary));
+}
+
+}  // namespace lockstep::cli
