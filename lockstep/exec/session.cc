@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/graph/device_name.h"
+#include "lockstep/pass/fuse.h"
 
 namespace lockstep::exec {
 
@@ -34,6 +35,7 @@ Result<std::unique_ptr<Plan>> Callable::Compile(std::span<const Tensor> feeds) c
   }
   LS_ASSIGN_OR_RETURN(pass::SpecializedGraph graph,
                       pass::Specialize(graph_, shapes, signature_.fetches, signature_.targets));
+  LS_ASSIGN_OR_RETURN(graph, pass::Fuse(std::move(graph)));
   return Plan::Compile(std::move(graph), store_, device_);
 }
 
