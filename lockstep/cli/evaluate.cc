@@ -18,7 +18,7 @@ Outcome Evaluate(const EvaluateFlags& flags) {
     return Fail(ExitCode::kData,
                 InvalidArgument(fmt::format("{} has no test samples", job.dataset.name)));
   }
-  if (Status status = LoadJob(flags.checkpoint, job); !status.ok()) {
+  if (Status status = LoadJob(flags.checkpoint, false, job, nullptr); !status.ok()) {
     return Fail(ExitCode::kData, std::move(status));
   }
   const std::unique_ptr<observe::Progress> progress = observe::MakeQuietProgress();

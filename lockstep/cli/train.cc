@@ -51,9 +51,9 @@ Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& 
   const exec::VariableStore& store = *job.strategy->shared_variables();
   LS_ASSIGN_OR_RETURN(summary.params_sha256,
                       train::HashVariables(store, job.program.model_variables));
-  LS_ASSIGN_OR_RETURN(
-      summary.state_sha256,
-      train::HashState(store, job.program.model_variables, job.program.slot_variables, fit.steps));
+  LS_ASSIGN_OR_RETURN(summary.state_sha256,
+                      train::HashState(store, job.program.model_variables,
+                                       job.program.slot_variables, fit.end.step));
   return OkStatus();
 }
 
@@ -109,6 +109,9 @@ Outcome Train(const TrainFlags& flags) {
   const Clock::time_point entered = Clock::now();
   const double age_at_entry = ProcessAge();
   StopSignals signals;
+  if (flags.resume && flags.checkpoint_dir.empty()) {
+    return Fail(ExitCode::kUsage, InvalidArgument("--resume needs --checkpoint-dir"));
+  }
   Job job;
   Outcome outcome = PrepareJob(flags.job, job);
   if (!outcome.status.ok()) {
@@ -116,6 +119,13 @@ Outcome Train(const TrainFlags& flags) {
   }
   const std::unique_ptr<observe::Progress> progress = MakeProgress(flags, job.config);
   train::TrainerOptions options = job.TrainerOptionsOf();
+  if (flags.resume) {
+    train::TrainPosition start;
+    if (Status status = LoadJob(flags.checkpoint_dir, true, job, &start); !status.ok()) {
+      return Fail(ExitCode::kData, std::move(status));
+    }
+    options.start = start;
+  }
   options.should_stop = [&signals](int64_t) { return signals.Received(); };
   train::Trainer trainer(job.program, *job.strategy, job.dataset, std::move(options), *progress);
   Result<train::FitResult> fit = trainer.Fit();

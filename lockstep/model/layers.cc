@@ -14,7 +14,6 @@
 #include "lockstep/op/dropout.h"
 #include "lockstep/op/identity.h"
 #include "lockstep/op/initializers.h"
-#include "lockstep/op/layer_norm.h"
 #include "lockstep/op/matmul.h"
 #include "lockstep/op/reshape.h"
 #include "lockstep/op/size.h"
@@ -188,19 +187,8 @@ Value BatchNormalization(const ModelContext& ctx, std::string_view name, Value x
   return norm.y;
 }
 
-Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x, double epsilon) {
-  Builder& b = ctx.builder;
-  if (!x.valid()) {
-    return {};
-  }
-  const NameScope scope(b, name);
-  const Result<int64_t> channels = ChannelsOf(name, x);
-  if (!channels.ok()) {
-    return BuildContext(b).Fail(channels.status());
-  }
-  const Value scale = op::InitializedVariable(b, "scale", Shape{*channels}, op::Ones());
-  const Value offset = op::InitializedVariable(b, "offset", Shape{*channels}, op::Zeros());
-  return op::LayerNorm(b, x, scale, offset, 1, epsilon);
+Value LayerNormalization(const ModelContext& ctx, std::string_view, Value, double) {
+  return BuildContext(ctx.builder).Fail(Unimplemented("LayerNorm"));
 }
 
 Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate) {

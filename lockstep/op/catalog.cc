@@ -107,6 +107,7 @@ OpDef SigmoidGradDef();
 OpDef SignDef();
 OpDef SiluDef();
 OpDef SiluGradDef();
+OpDef SizeDef();
 OpDef SliceDef();
 OpDef SliceLikeDef();
 OpDef SoftmaxDef();
@@ -241,6 +242,7 @@ const OpCatalog& Catalog() {
       SignDef(),
       SiluDef(),
       SiluGradDef(),
+      SizeDef(),
       SliceDef(),
       SliceLikeDef(),
       SoftmaxDef(),

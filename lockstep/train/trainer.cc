@@ -41,9 +41,9 @@ void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch,
   observe::StepReport report;
   report.epoch = epoch;
   report.epochs = options_.epochs;
-  report.step = batch_step + 1;
+  report.step = batch_step;
   report.steps = steps_per_epoch;
-  report.run_step = fit.steps;
+  report.run_step = fit.end.step;
   report.run_steps = planned;
   report.samples = step.samples;
   report.loss = step.loss;
@@ -70,18 +70,20 @@ Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit
   return OkStatus();
 }
 
-Status Trainer::RunEpoch(data::Batcher& batcher, int64_t epoch, int64_t planned, FitResult& fit) {
+Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit) {
+  TrainPosition& at = fit.end;
+  const int64_t epoch = at.epoch;
   batcher.StartEpoch(epoch);
   const int64_t steps_per_epoch = batcher.steps_per_epoch();
   const Clock::time_point epoch_start = Clock::now();
   EpochSums sums;
-  for (int64_t batch_step = 0; batch_step < steps_per_epoch && fit.steps < planned; ++batch_step) {
+  while (at.epoch == epoch && at.step < planned && !fit.stopped_early) {
     const Clock::time_point start = Clock::now();
-    LS_ASSIGN_OR_RETURN(const double rate, LearningRateAt(options_.optimizer, fit.steps, planned));
-    const StepRequest request{batcher, batch_step, fit.steps, static_cast<float>(rate)};
+    LS_ASSIGN_OR_RETURN(const double rate, LearningRateAt(options_.optimizer, at.step, planned));
+    const StepRequest request{batcher, at.batch_step, at.step, static_cast<float>(rate)};
     Result<StepResult> step = runner_.RunStep(request);
     if (!step.ok()) {
-      return step.status().With(fmt::format("step {}", fit.steps));
+      return step.status().With(fmt::format("step {}", at.step));
     }
     fit.step_seconds.push_back(SecondsSince(start));
     if (fit.steps == 0) {
@@ -90,7 +92,7 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t epoch, int64_t planned,
     if (!std::isfinite(step->loss)) {
       return OutOfRange(
           fmt::format("the loss is {} in step {}: the learning rate {} may be too high", step->loss,
-                      fit.steps, rate));
+                      at.step, rate));
     }
     ++fit.steps;
     fit.samples += step->samples;
@@ -98,14 +100,17 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t epoch, int64_t planned,
     sums.samples += step->samples;
     sums.correct += step->correct;
     sums.loss += step->loss * static_cast<double>(step->samples);
-    Report(epoch, batch_step, steps_per_epoch, planned, *step, fit);
-    if (options_.should_stop && options_.should_stop(fit.steps)) {
-      fit.stopped_early = fit.steps < planned;
-      break;
+    ++at.step;
+    ++at.batch_step;
+    Report(epoch, at.batch_step, steps_per_epoch, planned, *step, fit);
+    if (at.batch_step == steps_per_epoch) {
+      at.batch_step = 0;
+      ++at.epoch;
     }
+    fit.stopped_early = options_.should_stop && options_.should_stop(at.step) && at.step < planned;
   }
   sums.seconds = SecondsSince(epoch_start);
-  return FinishEpoch(epoch, sums, fit);
+  return fit.stopped_early ? OkStatus() : FinishEpoch(epoch, sums, fit);
 }
 
 Result<FitResult> Trainer::Fit() {
@@ -119,20 +124,29 @@ Result<FitResult> Trainer::Fit() {
   batching.shuffle = options_.shuffle;
   LS_ASSIGN_OR_RETURN(data::Batcher batcher, data::Batcher::Create(dataset_.train, batching));
   LS_ASSIGN_OR_RETURN(const int64_t planned, PlannedSteps(batcher.steps_per_epoch()));
-  LS_TRY(runner_.Initialize());
-  const Clock::time_point start = Clock::now();
   FitResult fit;
-  for (int64_t epoch = 0; fit.steps < planned && !fit.stopped_early; ++epoch) {
-    fit.epochs = epoch + 1;
-    const Status status = RunEpoch(batcher, epoch, planned, fit);
-    if (!status.ok()) {
-      progress_.OnEnd();
-      return status;
+  if (options_.start.has_value()) {
+    fit.end = *options_.start;
+    if (fit.end.batch_step < 0 || fit.end.batch_step >= batcher.steps_per_epoch()) {
+      return InvalidArgument(fmt::format(
+          "the run would go on at batch {} of an epoch, the data has {}: its size or the global "
+          "batch have changed",
+          fit.end.batch_step, batcher.steps_per_epoch()));
     }
+  } else {
+    LS_TRY(runner_.Initialize());
   }
+  const Clock::time_point start = Clock::now();
+  const int64_t first_epoch = fit.end.epoch;
+  Status status;
+  while (status.ok() && fit.end.step < planned && !fit.stopped_early) {
+    fit.epochs = fit.end.epoch - first_epoch + 1;
+    status = RunEpoch(batcher, planned, fit);
+  }
+  progress_.OnEnd();
+  LS_TRY(status);
   fit.seconds = SecondsSince(start);
   fit.train_seconds = std::accumulate(fit.step_seconds.begin(), fit.step_seconds.end(), 0.0);
-  progress_.OnEnd();
   return fit;
 }
 

@@ -6,9 +6,11 @@
 //   LS_ASSIGN_OR_RETURN(const Metrics test, trainer.Evaluate(dataset.test));
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/data/dataset.h"
@@ -20,17 +22,29 @@
 
 namespace lockstep::train {
 
+// Where a run stands.
+struct TrainPosition {
+  // Steps done in the life of the parameters.
+  int64_t step = 0;
+  // The next batch.
+  int64_t epoch = 0;
+  int64_t batch_step = 0;
+};
+
 struct TrainerOptions {
   int64_t global_batch = 64;
   // Parts of each step, as the strategy has them.
   int parts = 1;
-  // Whichever comes first ends the run; 0: no limit of this kind, and one of them must be set.
+  // Whichever comes first ends the run, counted from the beginning of the parameters' life; 0: no
+  // limit of this kind, and one of them must be set.
   int64_t epochs = 0;
   int64_t steps = 0;
   uint64_t seed = 0;
   bool shuffle = true;
   int64_t eval_batch = 256;
   OptimizerConfig optimizer;
+  // Goes on from here with the variables as they are, instead of initialising them.
+  std::optional<TrainPosition> start;
   // Called between steps with the number done; true ends the run early.
   std::function<bool(int64_t)> should_stop;
 };
@@ -44,6 +58,7 @@ struct Metrics {
 };
 
 struct FitResult {
+  // Done by this run.
   int64_t steps = 0;
   // Begun.
   int64_t epochs = 0;
@@ -60,6 +75,7 @@ struct FitResult {
   double seconds = 0;
   double train_seconds = 0;
   bool stopped_early = false;
+  TrainPosition end;
 };
 
 class Trainer {
@@ -91,8 +107,10 @@ class Trainer {
   };
 
   Result<int64_t> PlannedSteps(int64_t steps_per_epoch) const;
-  Status RunEpoch(data::Batcher& batcher, int64_t epoch, int64_t planned, FitResult& fit);
+  // From the position to the end of its epoch, of the run, or to a stop.
+  Status RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit);
   Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);
+  // After the step that led to `fit.end`.
   void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
               const StepResult& step, const FitResult& fit);
   Result<exec::Session*> EvalSession();
