@@ -26,6 +26,13 @@ std::vector<train::VariableSpec> SpecsOf(const train::Program& program) {
   return specs;
 }
 
+// What must not change when a run goes on.
+std::string FingerprintOf(const Job& job) {
+  return fmt::format("model {}, replicas {}, micro-batches {}, global batch {}",
+                     job.config.model.name, job.config.train.replicas,
+                     job.config.train.gradient_accumulation, job.config.train.global_batch);
+}
+
 }  // namespace
 
 Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& fit) {
@@ -36,7 +43,7 @@ Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& f
   contents.seed = static_cast<uint64_t>(job.config.train.seed);
   contents.model_variables = job.program.model_variables;
   contents.slot_variables = job.program.slot_variables;
-  contents.program_fingerprint = job.config.model.name;
+  contents.program_fingerprint = FingerprintOf(job);
   return train::SaveCheckpoint(dir, contents, *job.strategy->shared_variables()).status();
 }
 
@@ -49,6 +56,10 @@ Status LoadJob(const std::string& path, bool with_slots, Job& job, train::TrainP
   }
   if (position != nullptr) {
     *position = {info.contents.step, info.contents.epoch, info.contents.next_batch_step};
+    if (info.contents.program_fingerprint != FingerprintOf(job)) {
+      return FailedPrecondition(fmt::format("{} is of a run with {}; this one has {}", info.folder,
+                                            info.contents.program_fingerprint, FingerprintOf(job)));
+    }
     if (info.contents.seed != static_cast<uint64_t>(job.config.train.seed)) {
       return FailedPrecondition(
           fmt::format("{} was made with the seed {}, this run has {}: the order of samples would "

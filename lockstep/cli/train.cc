@@ -42,7 +42,7 @@ Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& 
   summary.steps = fit.steps;
   summary.epochs = fit.epochs;
   summary.examples = fit.samples;
-  summary.final_loss = fit.final_loss;
+  summary.final_loss = fit.steps > 0 ? fit.final_loss : train::Summary::kUnknown;
   summary.train_accuracy = fit.accuracy;
   summary.examples_per_second = static_cast<double>(fit.samples) / fit.train_seconds;
   summary.step_ms_p50 = 1e3 * train::Percentile(fit.step_seconds, 50);
@@ -71,7 +71,10 @@ void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
 
 Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
                const train::FitResult& fit, train::Summary summary) {
-  if (!flags.checkpoint_dir.empty()) {
+  if (fit.steps == 0 && !flags.quiet) {
+    fmt::print("nothing left to do: {} steps were done before\n", fit.end.step);
+  }
+  if (!flags.checkpoint_dir.empty() && fit.steps > 0) {
     Status saved = SaveJob(flags.checkpoint_dir, job, fit);
     if (!saved.ok()) {
       return Fail(ExitCode::kOther, std::move(saved));
@@ -105,17 +108,22 @@ Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
 
 }  // namespace
 
-Outcome Train(const TrainFlags& flags) {
+Outcome Train(const TrainFlags& given) {
   const Clock::time_point entered = Clock::now();
   const double age_at_entry = ProcessAge();
   StopSignals signals;
-  if (flags.resume && flags.checkpoint_dir.empty()) {
-    return Fail(ExitCode::kUsage, InvalidArgument("--resume needs --checkpoint-dir"));
-  }
+  TrainFlags flags = given;
   Job job;
   Outcome outcome = PrepareJob(flags.job, job);
   if (!outcome.status.ok()) {
     return outcome;
+  }
+  if (flags.checkpoint_dir.empty()) {
+    flags.checkpoint_dir = job.config.checkpoint.dir;
+  }
+  if (flags.resume && flags.checkpoint_dir.empty()) {
+    return Fail(ExitCode::kUsage,
+                InvalidArgument("--resume needs --checkpoint-dir, or checkpoint.dir"));
   }
   const std::unique_ptr<observe::Progress> progress = MakeProgress(flags, job.config);
   train::TrainerOptions options = job.TrainerOptionsOf();
@@ -133,8 +141,10 @@ Outcome Train(const TrainFlags& flags) {
     return Fail(CodeOf(fit.status()), fit.status());
   }
   train::Summary summary;
-  summary.first_step_seconds =
-      age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
+  if (fit->steps > 0) {
+    summary.first_step_seconds =
+        age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
+  }
   return Finish(flags, job, trainer, *fit, std::move(summary));
 }
 

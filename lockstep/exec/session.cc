@@ -36,6 +36,7 @@ Result<std::unique_ptr<Plan>> Callable::Compile(std::span<const Tensor> feeds) c
   LS_ASSIGN_OR_RETURN(pass::SpecializedGraph graph,
                       pass::Specialize(graph_, shapes, signature_.fetches, signature_.targets));
   LS_ASSIGN_OR_RETURN(graph, pass::Fuse(std::move(graph)));
+  const MutexLock lock(store_.settle_mutex());
   return Plan::Compile(std::move(graph), store_, device_);
 }
 

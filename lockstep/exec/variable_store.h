@@ -47,10 +47,14 @@ class VariableStore {
   // Copies a plain tensor of the right type and shape in.
   Status Write(std::string_view name, const Tensor& value);
 
+  // Held while a plan is compiled and settles layouts.
+  Mutex& settle_mutex() LS_RETURN_CAPABILITY(settle_mu_) { return settle_mu_; }
+
   // Forgets all variables. No plan may use them any more.
   void Clear();
 
  private:
+  Mutex settle_mu_;
   mutable Mutex mu_;
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_ LS_GUARDED_BY(mu_);
 };

@@ -2,7 +2,8 @@
 // (or of sum(ys * grad_ys)) with respect to each x. The nodes are ordinary ops, so they can be
 // differentiated again.
 //
-//   LS_ASSIGN_OR_RETURN(std::vector<Gradient> grads, pass::Gradients(b, {loss}, weights));
+//   const Value losses[] = {loss};
+//   LS_ASSIGN_OR_RETURN(std::vector<Gradient> grads, pass::Gradients(b, losses, weights));
 #pragma once
 
 #include <span>

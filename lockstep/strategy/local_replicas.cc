@@ -136,7 +136,16 @@ Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& requ
   for (DeviceState& state : devices_) {
     state.sum.Clear();
   }
-  LS_TRY(threads_->Run([&](int device) { return RunDevice(request, device); }));
+  if (settled_) {
+    LS_TRY(threads_->Run([&](int device) { return RunDevice(request, device); }));
+  } else {
+    // The first plans settle the layouts of the variables: in the order of the devices, and with
+    // nobody else running.
+    for (int device = 0; device < options_.devices; ++device) {
+      LS_TRY(RunDevice(request, device));
+    }
+    settled_ = true;
+  }
   TreeSum& total = devices_[0].sum;
   std::vector<size_t> lent(devices_.size(), 0);
   for (size_t device = 1; device < devices_.size(); ++device) {

@@ -95,6 +95,7 @@ class LocalReplicas : public train::StepRunner {
   std::vector<Tensor> fused_results_;
   std::vector<Tensor> apply_feeds_;
   std::vector<Tensor> apply_results_;
+  bool settled_ = false;
   exec::StepProfile* profile_ = nullptr;
 };
 

@@ -178,9 +178,10 @@ struct OptimizerConfig {
   double initial_accumulator = 0.1;
   // lars: factor of the ratio of norms; default 0.001, greater than 0.
   double trust_coefficient = 0.001;
-  // Decay of the weights themselves (decoupled), times the learning rate; default 0, at least 0.
+  // adamw, lars, lamb: decay of the weights themselves, times the learning rate; default 0, at
+  // least 0.
   double weight_decay = 0;
-  // Adds l2 / 2 * |w|^2 to the loss; default 0, at least 0.
+  // All but lars and lamb: adds l2 / 2 * |w|^2 to the loss; default 0, at least 0.
   double l2 = 0;
   // Patterns (* and ?) of the names of variables that neither weight_decay nor l2 touches; default
   // none.

@@ -121,6 +121,12 @@ void ReadHyperparameters(SectionReader& reader, OptimizerConfig& optimizer) {
   if (applies.Check("trust_coefficient", {"lars"})) {
     reader.Real("trust_coefficient", kPositive, optimizer.trust_coefficient);
   }
+  if (applies.Check("weight_decay", {"adamw", "lars", "lamb"})) {
+    reader.Real("weight_decay", kNotNegative, optimizer.weight_decay);
+  }
+  if (applies.Check("l2", {"sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"})) {
+    reader.Real("l2", kNotNegative, optimizer.l2);
+  }
 }
 
 }  // namespace
@@ -134,8 +140,6 @@ void ReadOptimizer(SectionReader& reader, ConfigContext& context, OptimizerConfi
                   "has no effect for optimizer.name = 'nesterov', which says it already");
   }
   ReadHyperparameters(reader, optimizer);
-  reader.Real("weight_decay", kNotNegative, optimizer.weight_decay);
-  reader.Real("l2", kNotNegative, optimizer.l2);
   reader.Texts("decay_exclude", optimizer.decay_exclude);
   SectionReader schedule(reader.Table("schedule"), "optimizer.schedule", context);
   ReadSchedule(schedule, optimizer.schedule);

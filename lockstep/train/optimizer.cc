@@ -4,14 +4,12 @@
 
 #include <algorithm>
 
-#include "lockstep/op/activation.h"
-#include "lockstep/op/add_n.h"
 #include "lockstep/op/apply.h"
+#include "lockstep/op/apply_layerwise.h"
 #include "lockstep/op/binary.h"
-#include "lockstep/op/const.h"
+#include "lockstep/op/global_norm.h"
 #include "lockstep/op/group.h"
 #include "lockstep/op/initializers.h"
-#include "lockstep/op/reduce.h"
 #include "lockstep/op/unary.h"
 #include "lockstep/pass/gradients.h"
 
@@ -42,12 +40,6 @@ bool Matches(std::string_view pattern, std::string_view text) {
                      [](char c) { return c == '*'; });
 }
 
-// limit / max(norm, limit)
-Value ClipFactor(Builder& b, Value squared_norm, double limit) {
-  const Value bound = op::Scalar(b, limit);
-  return op::Div(b, bound, op::Maximum(b, op::Sqrt(b, squared_norm), bound));
-}
-
 // Makes the update of one variable.
 class Updater {
  public:
@@ -66,6 +58,8 @@ class Updater {
   Value Adam(bool decoupled);
   Value RmsProp();
   Value Adagrad();
+  Value Lars();
+  Value Lamb();
 
   op::GradientOptions gradient_options() const {
     op::GradientOptions options;
@@ -118,6 +112,25 @@ Value Updater::Adagrad() {
                           learning_rate_, grad_, options);
 }
 
+Value Updater::Lars() {
+  op::LarsOptions options;
+  options.momentum = config_.momentum;
+  options.weight_decay = weight_decay();
+  options.trust_coefficient = config_.trust_coefficient;
+  options.epsilon = config_.epsilon;
+  return op::ApplyLars(b_, variable_, Slot("momentum"), learning_rate_, grad_, options);
+}
+
+Value Updater::Lamb() {
+  op::LambOptions options;
+  options.beta1 = config_.beta1;
+  options.beta2 = config_.beta2;
+  options.epsilon = config_.epsilon;
+  options.weight_decay = weight_decay();
+  return op::ApplyLamb(b_, variable_, Slot("lamb_m"), Slot("lamb_v"), step_, learning_rate_, grad_,
+                       options);
+}
+
 Value Updater::Update(const Gradient& gradient, Value variable) {
   variable_ = variable;
   decays_ = !IsExcludedFromDecay(config_, variable.node->name);
@@ -137,6 +150,12 @@ Value Updater::Update(const Gradient& gradient, Value variable) {
   if (config_.name == "adagrad") {
     return Adagrad();
   }
+  if (config_.name == "lars") {
+    return Lars();
+  }
+  if (config_.name == "lamb") {
+    return Lamb();
+  }
   return BuildContext(b_).Fail(
       InvalidArgument(fmt::format("there is no optimizer '{}'", config_.name)));
 }
@@ -154,27 +173,24 @@ std::vector<GradientAndVariable> ClipGradients(Builder& builder,
   if (options.value <= 0 && options.norm <= 0 && options.global_norm <= 0) {
     return gradients;
   }
-  std::vector<Value> squares;
+  std::vector<Value> dense;
   for (GradientAndVariable& pair : gradients) {
     if (pair.gradient.is_zero()) {
       continue;
     }
-    Value& grad = pair.gradient.dense;
-    grad = pass::DenseGradient(builder, pair.gradient, pair.variable);
-    pair.gradient.indices = {};
-    pair.gradient.values = {};
+    Value grad = pass::DenseGradient(builder, pair.gradient, pair.variable);
     if (options.value > 0) {
       grad = op::Clip(builder, grad, -options.value, options.value);
-      continue;
+    } else if (options.norm > 0) {
+      grad = op::Mul(builder, grad,
+                     op::ClipFactor(builder, op::GlobalNorm(builder, {grad}), options.norm));
     }
-    const Value square = op::ReduceSum(builder, op::Square(builder, grad));
-    squares.push_back(square);
-    if (options.norm > 0) {
-      grad = op::Mul(builder, grad, ClipFactor(builder, square, options.norm));
-    }
+    pair.gradient = {grad, {}, {}};
+    dense.push_back(grad);
   }
-  if (options.global_norm > 0 && !squares.empty()) {
-    const Value factor = ClipFactor(builder, op::AddN(builder, squares), options.global_norm);
+  if (options.global_norm > 0 && !dense.empty()) {
+    const Value factor =
+        op::ClipFactor(builder, op::GlobalNorm(builder, dense), options.global_norm);
     for (GradientAndVariable& pair : gradients) {
       if (!pair.gradient.is_zero()) {
         pair.gradient.dense = op::Mul(builder, pair.gradient.dense, factor);

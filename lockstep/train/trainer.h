@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -67,7 +68,7 @@ struct FitResult {
   double final_loss = 0;
   // Over the samples of the last epoch (or the part of it that was run), each as it was when its
   // step began.
-  double accuracy = 0;
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
   // Of each step.
   std::vector<double> step_seconds;
   std::chrono::steady_clock::time_point first_step_end;
