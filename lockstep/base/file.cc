@@ -15,34 +15,15 @@
 #include <system_error>
 #include <utility>
 
+#include "lockstep/base/internal/descriptor.h"
+
 namespace lockstep {
 namespace {
 
+using internal::Descriptor;
+
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr int kTemporaryNames = 100;
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-
-  int get() const { return fd_; }
-
-  // The result of close(2), which may report a late write error.
-  int Close() { return ::close(std::exchange(fd_, -1)); }
-
- private:
-  int fd_;
-};
 
 StatusCode CodeOf(int error) {
   switch (error) {
@@ -72,23 +53,6 @@ StatusCode CodeOf(int error) {
   }
 }
 
-Status NotRegular(const std::string& path, mode_t mode) {
-  return InvalidArgument(
-      fmt::format("{}: {}, expected a regular file", path,
-                  S_ISDIR(mode) ? "is a directory" : "is a pipe, socket or device"));
-}
-
-// A name with a zero byte would silently mean the part before it.
-Status CheckPath(const std::string& path) {
-  if (path.empty()) {
-    return InvalidArgument("empty file name");
-  }
-  if (path.find('\0') != std::string::npos) {
-    return InvalidArgument(fmt::format("{}: file name with a zero byte", path.c_str()));
-  }
-  return OkStatus();
-}
-
 // Appends the rest of the file to `content`, which may grow up to max_bytes.
 Status ReadAll(int fd, const std::string& path, uint64_t max_bytes, std::string& content) {
   size_t used = 0;
@@ -115,21 +79,6 @@ Status ReadAll(int fd, const std::string& path, uint64_t max_bytes, std::string&
   }
 }
 
-Status WriteAll(int fd, const std::string& path, std::string_view content) {
-  size_t written = 0;
-  while (written < content.size()) {
-    const ssize_t count = ::write(fd, content.data() + written, content.size() - written);
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count < 0) {
-      return ErrnoStatus(errno, path, fmt::format("write at offset {}", written));
-    }
-    written += static_cast<size_t>(count);
-  }
-  return OkStatus();
-}
-
 // The file that `path` stands for: the target of a symbolic link, otherwise `path`. What is there
 // and is not a regular file is refused, because the rename would replace it.
 Result<std::string> ResolveTarget(const std::string& path) {
@@ -150,7 +99,7 @@ Result<std::string> ResolveTarget(const std::string& path) {
     target = resolved.get();
   }
   if (!S_ISREG(info.st_mode)) {
-    return NotRegular(path, info.st_mode);
+    return internal::NotRegular(path, info.st_mode);
   }
   return target;
 }
@@ -163,21 +112,9 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Status SyncFolder(const std::string& folder) {
-  Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) {
-    return ErrnoStatus(errno, folder, "open the folder");
-  }
-  // Some file systems have no fsync for folders and say EINVAL.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) {
-    return ErrnoStatus(errno, folder, "synchronise the folder");
-  }
-  return OkStatus();
-}
-
 // Writes, synchronises and closes; the file exists under its temporary name afterwards.
 Status FillTemporary(Descriptor& fd, const std::string& temporary, std::string_view content) {
-  LS_TRY(WriteAll(fd.get(), temporary, content));
+  LS_TRY(internal::WriteAll(fd.get(), temporary, 0, content.data(), content.size()));
   if (::fsync(fd.get()) != 0) {
     return ErrnoStatus(errno, temporary, "synchronise");
   }
@@ -189,26 +126,26 @@ Status FillTemporary(Descriptor& fd, const std::string& temporary, std::string_v
 
 }  // namespace
 
+Status SyncFolder(const std::string& folder) {
+  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) {
+    return ErrnoStatus(errno, folder, "open the folder");
+  }
+  // Some file systems have no fsync for folders and say EINVAL.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) {
+    return ErrnoStatus(errno, folder, "synchronise the folder");
+  }
+  return OkStatus();
+}
+
 Status ErrnoStatus(int error, std::string_view path, std::string_view action) {
   return {CodeOf(error),
           fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error))};
 }
 
 Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
-  LS_TRY(CheckPath(path));
-  // Without O_NONBLOCK the open itself would wait for the writer of a pipe.
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0) {
-    return ErrnoStatus(errno, path, "open");
-  }
-  struct stat info = {};
-  if (::fstat(fd.get(), &info) != 0) {
-    return ErrnoStatus(errno, path, "inspect");
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return NotRegular(path, info.st_mode);
-  }
-  const auto size = static_cast<uint64_t>(info.st_size);
+  LS_ASSIGN_OR_RETURN(const internal::OpenedFile file, internal::OpenRegular(path));
+  const uint64_t size = file.size;
   if (size > max_bytes) {
     return ResourceExhausted(
         fmt::format("{}: {} bytes, at most {} are allowed", path, size, max_bytes));
@@ -216,7 +153,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   try {
     // One byte more than the size, so that the read that finds the end needs no growth.
     std::string content(static_cast<size_t>(size) + 1, '\0');
-    LS_TRY(ReadAll(fd.get(), path, max_bytes, content));
+    LS_TRY(ReadAll(file.fd.get(), path, max_bytes, content));
     return content;
   } catch (const std::bad_alloc&) {
     return ResourceExhausted(fmt::format("{}: no memory for {} bytes", path, size));
@@ -224,7 +161,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
 }
 
 Status WriteFileAtomic(const std::string& path, std::string_view content) {
-  LS_TRY(CheckPath(path));
+  LS_TRY(internal::CheckPath(path));
   LS_ASSIGN_OR_RETURN(const std::string target, ResolveTarget(path));
   std::string temporary;
   int opened = -1;

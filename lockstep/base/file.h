@@ -21,6 +21,9 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 // `path` holds either the old or the new content, whole. A symbolic link is followed.
 Status WriteFileAtomic(const std::string& path, std::string_view content);
 
+// Makes what was created, renamed or removed in `folder` durable.
+Status SyncFolder(const std::string& folder);
+
 // The Status for a failed system call: "PATH: cannot ACTION: No such file or directory".
 Status ErrnoStatus(int error, std::string_view path, std::string_view action);
 

@@ -1,0 +1,84 @@
+// The folders of a run's checkpoints: names, the lock, replacing a folder as a whole, `latest`.
+//
+//   step-00000123           a checkpoint, if it has a manifest
+//   step-00000123.tmp       being written, or left by a crash: nothing
+//   step-00000123.replaced  set aside while the new step-00000123 takes its place; what is there
+//                           counts as step-00000123 as long as that is missing
+//   latest                  a file with the name of the newest
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/internal/descriptor.h"
+#include "lockstep/base/result.h"
+
+namespace lockstep::train::internal {
+
+// "step-00000123": at least 8 digits.
+std::string StepName(int64_t step);
+
+bool HasManifest(const std::string& folder);
+
+// Makes `path` and what is missing above it, durably.
+Status CreateFolders(const std::string& path);
+
+// Keeps others who save to the folder away, in this process and others; ABORTED if one is there.
+// A file system without locks is used without.
+class FolderLock {
+ public:
+  static Result<FolderLock> Acquire(const std::string& dir);
+
+ private:
+  explicit FolderLock(lockstep::internal::Descriptor fd) : fd_(std::move(fd)) {}
+
+  lockstep::internal::Descriptor fd_;
+};
+
+// Removes or puts back what interrupted saves left; failures are ignored. Under the lock.
+void RecoverFolder(const std::string& dir);
+
+// The folder of one step while it is written. Under the lock.
+class StagedFolder {
+ public:
+  static Result<StagedFolder> Create(const std::string& dir, int64_t step);
+
+  StagedFolder(StagedFolder&& other) noexcept
+      : dir_(std::move(other.dir_)),
+        name_(std::move(other.name_)),
+        path_(std::exchange(other.path_, {})) {}
+
+  StagedFolder& operator=(StagedFolder&&) = delete;
+  // Removes the temporary folder.
+  ~StagedFolder();
+
+  // Where to write.
+  const std::string& path() const { return path_; }
+
+  // Gives the folder its name, in place of one that has it, and returns its path.
+  Result<std::string> Commit();
+
+ private:
+  StagedFolder(std::string dir, std::string name)
+      : dir_(std::move(dir)), name_(std::move(name)), path_(dir_ + "/" + name_ + ".tmp") {}
+
+  std::string dir_;
+  std::string name_;
+  std::string path_;
+};
+
+// Puts `source` in the place of the folder `target`, which is kept as `aside` in between, for file
+// systems that cannot exchange two folders. `folder` holds all of them.
+Status ReplaceInTwoSteps(const std::string& source, const std::string& target,
+                         const std::string& aside, const std::string& folder);
+
+// Names of the folders that have a manifest, the newest step first.
+Result<std::vector<std::string>> ListCheckpoints(const std::string& dir);
+
+// NOT_FOUND if there is none, DATA_LOSS if it does not hold a name of a step.
+Result<std::string> ReadLatest(const std::string& dir);
+Status WriteLatest(const std::string& dir, int64_t step);
+
+}  // namespace lockstep::train::internal
