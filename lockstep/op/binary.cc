@@ -77,7 +77,8 @@ struct MaximumOp {
   // Not std::max: a NaN in a must win too.
   template <class T>
   static T Apply(T a, T b) {
-    return (a >= b) | (a != a) ? a : b;
+    const bool takes_a = (a >= b) | (a != a);
+    return takes_a ? a : b;
   }
 };
 
@@ -86,7 +87,8 @@ struct MinimumOp {
 
   template <class T>
   static T Apply(T a, T b) {
-    return (a <= b) | (a != a) ? a : b;
+    const bool takes_a = (a <= b) | (a != a);
+    return takes_a ? a : b;
   }
 };
 

@@ -92,7 +92,8 @@ struct ClipOp {
 
 struct ClipGradOp {
   static float Fast(float dy, float x, float low, float high) {
-    return (x >= low) & (x <= high) ? dy : 0.0F;
+    const bool inside = (x >= low) & (x <= high);
+    return inside ? dy : 0.0F;
   }
 
   static double Exact(double dy, double x, double low, double high) {
