@@ -7,7 +7,7 @@
 LOCKSTEP := build/release/bin/lockstep
 DEMO_CONFIG := examples/configs/mnist_cnn.toml
 DEMO_DIR := runs/demo
-DEMO_FLAGS := --devices cpu:2 --epochs 1 --summary $(DEMO_DIR)/summary.json --logdir $(DEMO_DIR)
+DEMO_FLAGS := --devices cpu:2 --epochs 1 --summary $(DEMO_DIR)/summary.json
 # What `make tidy` checks: the sources that differ from this commit.
 TIDY_BASE ?= main
 
@@ -20,7 +20,6 @@ demo: deps release ## install what is missing, build, train the MNIST CNN on two
 	$(LOCKSTEP) train $(DEMO_CONFIG) $(DEMO_FLAGS)
 	@echo
 	@echo "Summary of the run:    $(DEMO_DIR)/summary.json"
-	@echo "TensorBoard events:    $(DEMO_DIR)   (tensorboard --logdir $(DEMO_DIR))"
 	@echo "The model and its run: $(DEMO_CONFIG)"
 
 test: deps lint dev ## install what is missing, lint, build, run all tests
