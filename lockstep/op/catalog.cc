@@ -34,6 +34,7 @@ OpDef ConstDef();
 OpDef Conv2DDef();
 OpDef Conv2DBackpropFilterDef();
 OpDef Conv2DBackpropInputDef();
+OpDef Conv2DTransposeDef();
 OpDef CrossReplicaSumDef();
 OpDef DivDef();
 OpDef DropoutDef();
@@ -59,8 +60,12 @@ OpDef GlobalAveragePoolGradDef();
 OpDef GlobalNormDef();
 OpDef GreaterDef();
 OpDef GreaterEqualDef();
+OpDef GroupNormDef();
+OpDef GroupNormGradDef();
 OpDef IdentityDef();
 OpDef InTopKDef();
+OpDef LayerNormDef();
+OpDef LayerNormGradDef();
 OpDef LeakyReluDef();
 OpDef LeakyReluGradDef();
 OpDef LessDef();
@@ -169,6 +174,7 @@ const OpCatalog& Catalog() {
       Conv2DDef(),
       Conv2DBackpropFilterDef(),
       Conv2DBackpropInputDef(),
+      Conv2DTransposeDef(),
       CrossReplicaSumDef(),
       DivDef(),
       DropoutDef(),
@@ -194,8 +200,12 @@ const OpCatalog& Catalog() {
       GlobalNormDef(),
       GreaterDef(),
       GreaterEqualDef(),
+      GroupNormDef(),
+      GroupNormGradDef(),
       IdentityDef(),
       InTopKDef(),
+      LayerNormDef(),
+      LayerNormGradDef(),
       LeakyReluDef(),
       LeakyReluGradDef(),
       LessDef(),

@@ -4,6 +4,7 @@
 
 #include "lockstep/graph/grad_context.h"
 #include "lockstep/graph/op_def.h"
+#include "lockstep/op/broadcast_like.h"
 #include "lockstep/op/internal/matmul_kernel.h"
 
 namespace lockstep::op {
@@ -45,9 +46,9 @@ Value SumBatches(BuildContext ctx, Value gradient, Value like) {
   if (!gradient.valid() || !like.valid()) {
     return {};
   }
-  const bool same = gradient.shape().fully_known() && gradient.shape() == like.shape();
   const bool no_batch = gradient.shape().rank() == 2 && like.shape().rank() == 2;
-  return same || no_batch ? gradient : ctx.Add("SumLike", {gradient, like});
+  const bool same = gradient.shape().fully_known() && gradient.shape() == like.shape();
+  return no_batch || same ? gradient : SumLike(ctx, gradient, like);
 }
 
 Status Grad(GradContext& ctx) {
@@ -138,6 +139,10 @@ std::vector<Sample> Samples() {
       {.name = "one_column", .inputs = {{.shape = {7, 9}}, {.shape = {9, 1}}}},
       {.name = "no_terms", .inputs = {{.shape = {3, 0}}, {.shape = {0, 4}}}},
       {.name = "batched", .inputs = {{.shape = {2, 3, 4}}, {.shape = {2, 4, 2}}}},
+      {.name = "batched_broadcasting",
+       .inputs = {{.shape = {3, 1, 2, 4}}, {.shape = {2, 5, 4}}},
+       .attrs = Transposes(false, true)},
+      {.name = "batches_of_one_matrix", .inputs = {{.shape = {2, 3, 4}}, {.shape = {4, 5}}}},
       {.name = "bfloat16",
        .inputs = {{.shape = {4, 8}, .dtype = DType::kBFloat16},
                   {.shape = {8, 4}, .dtype = DType::kBFloat16}},
