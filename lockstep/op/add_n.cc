@@ -11,7 +11,7 @@ namespace lockstep::op {
 namespace {
 
 // Terms are added strip by strip, so that the sum is written to memory once.
-constexpr int64_t kStrip = 2048;
+constexpr int64_t kStrip = 512;
 
 Status Infer(InferContext& ctx) {
   if (ctx.dtype(0) == DType::kBool) {

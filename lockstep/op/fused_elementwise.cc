@@ -12,8 +12,8 @@
 namespace lockstep::op {
 namespace {
 
-// Elements of a strip: a few of them, 4 KiB each, fit a first-level cache.
-constexpr int64_t kStrip = 1024;
+// Elements of a strip: a few of them, 2 KiB each, fit a first-level cache.
+constexpr int64_t kStrip = 512;
 
 bool HasOneElement(const Shape& shape) {
   const auto dims = shape.dims();
