@@ -1,5 +1,5 @@
-// Trains a small network on the MNIST digits with the C++ API only: a model written with layers, data from IDX files,
-// two devices, evaluation and prediction.
+// Trains a small network on the MNIST digits with the C++ API only: a model written with layers,
+// data from IDX files, two devices, evaluation and prediction.
 //
 //   example_02_train_mnist DATA_FOLDER [STEPS]
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Batch normalisation of x [N, H, W, C] ("NHWC"), [N, C, H, W] ("NCHW") or [N, C], with TensorFlow's
-// conventions:
+// Batch normalisation of x [N, H, W, C] ("NHWC"), [N, C, H, W] ("NCHW") or [N, C], with
+// TensorFlow's conventions:
 //
 //   mean = E[x], variance = E[(x - mean)^2] (biased) per channel over all other dimensions
 //   y = (x - mean) / sqrt(variance + epsilon) * scale + offset

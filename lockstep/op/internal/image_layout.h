@@ -1,7 +1,7 @@
 // Layouts of image tensors (rank 4, or [N, C] taken as 1 x 1 pixels) that hand-written kernels can
 // walk: channels innermost, channels outermost, or blocks of channels (oneDNN's nChw8c, nChw16c).
-// In all of them the memory is [blocks of channels][h][w][lanes] for each image, with one block, one
-// lane, or a few.
+// In all of them the memory is [blocks of channels][h][w][lanes] for each image, with one block,
+// one lane, or a few.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,8 @@ std::optional<ImageLayout> ClassifyImage(const Shape& shape, const ImageAxes& ax
 // The kind of `layout`, or else the plain one.
 ImageLayout ClassifyOrPlain(const Shape& shape, const ImageAxes& axes, const Layout& layout);
 
-// What convolutions on this machine keep images of so many channels in: blocks of one vector if that
-// leaves no padding, else the plain kind.
+// What convolutions on this machine keep images of so many channels in: blocks of one vector if
+// that leaves no padding, else the plain kind.
 ImageLayout ConvolutionImage(const ImageAxes& axes, int64_t channels);
 
 // Strides in elements; all kinds walk alike.

@@ -28,8 +28,8 @@ struct MatMulSpec {
 };
 
 // Matrices are taken row-major or column-major. A variable b with few columns is asked for in
-// column-major, and its gradient a^T b made so. UNIMPLEMENTED for types without a fast implementation
-// on this machine.
+// column-major, and its gradient a^T b made so. UNIMPLEMENTED for types without a fast
+// implementation on this machine.
 Result<Kernel> MakeMatMulKernel(const MatMulSpec& spec);
 
 }  // namespace lockstep::op::internal

@@ -22,8 +22,8 @@ Result<PoolSpec> ResolvePool(const AttrMap& attrs, const Shape& x);
 // ksize and the attributes of all windows, and those of `more`.
 std::vector<AttrDef> PoolAttrs(const std::vector<AttrDef>& more = {});
 
-// Input x in `layout`; outputs y and, for each element of y, the number of the tap (kh * width + kw)
-// that it came from.
+// Input x in `layout`; outputs y and, for each element of y, the number of the tap (kh * width +
+// kw) that it came from.
 Result<Kernel> MakeMaxPool(const PoolSpec& spec, const Layout& layout);
 
 // Inputs dy, x (shape only), taps in `layout`; output dx.

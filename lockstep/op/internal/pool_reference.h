@@ -7,8 +7,8 @@
 
 namespace lockstep::op::internal {
 
-// Calls visit(x offset, y offset, tap number) for every element of every window, windows and taps in
-// row-major order.
+// Calls visit(x offset, y offset, tap number) for every element of every window, windows and taps
+// in row-major order.
 template <class Visit>
 void VisitPoolTaps(const PoolSpec& spec, const Visit& visit) {
   const ImageView x = ViewImage(spec.x, spec.axes, ClassifyOrPlain(spec.x, spec.axes, Layout()));

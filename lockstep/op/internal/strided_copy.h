@@ -1,5 +1,5 @@
-// StridedCopy: copies a box of elements between two arrays with any strides. Prepared once, run many
-// times. Transposes go in tiles, so that neither side is read or written far apart.
+// StridedCopy: copies a box of elements between two arrays with any strides. Prepared once, run
+// many times. Transposes go in tiles, so that neither side is read or written far apart.
 #pragma once
 
 #include <cstddef>

@@ -56,7 +56,8 @@ Shape MakeImageShape(const ImageAxes& axes, int64_t n, int64_t c, int64_t h, int
 Result<Windows> ResolveWindows(const AttrMap& attrs, int64_t input_h, int64_t input_w,
                                int64_t size_h, int64_t size_w);
 
-// Declarations of strides, padding, explicit_paddings, data_format and those of `more` for an OpDef.
+// Declarations of strides, padding, explicit_paddings, data_format and those of `more` for an
+// OpDef.
 std::vector<AttrDef> WindowAttrs(const std::vector<AttrDef>& more);
 
 }  // namespace lockstep::op::internal
