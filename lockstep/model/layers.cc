@@ -9,11 +9,13 @@
 #include "lockstep/op/batch_norm.h"
 #include "lockstep/op/bias_add.h"
 #include "lockstep/op/binary.h"
+#include "lockstep/op/cast.h"
 #include "lockstep/op/const.h"
 #include "lockstep/op/conv2d.h"
 #include "lockstep/op/dropout.h"
 #include "lockstep/op/identity.h"
 #include "lockstep/op/initializers.h"
+#include "lockstep/op/layer_norm.h"
 #include "lockstep/op/matmul.h"
 #include "lockstep/op/reshape.h"
 #include "lockstep/op/size.h"
@@ -43,6 +45,17 @@ Result<int64_t> ChannelsOf(std::string_view name, Value x) {
         name, shape.ToString()));
   }
   return shape.dim(-1);
+}
+
+// The value in the type that the network computes in.
+Value Computed(const ModelContext& ctx, Value x) {
+  return !x.valid() || x.dtype() == ctx.compute ? x : op::Cast(ctx.builder, x, ctx.compute);
+}
+
+// A new variable, read in the type that the network computes in.
+Value Parameter(const ModelContext& ctx, std::string_view name, const Shape& shape,
+                const op::Initializer& initializer) {
+  return Computed(ctx, op::InitializedVariable(ctx.builder, name, shape, initializer));
 }
 
 // variable = momentum * variable + (1 - momentum) * (statistic of the global batch)
@@ -140,16 +153,16 @@ Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOp
   }
   const Shape shape{options.kernel[0], options.kernel[1], *channels / options.groups,
                     options.filters};
-  const Value filter = op::InitializedVariable(b, "filter", shape, op::HeNormal());
+  const Value filter = Parameter(ctx, "filter", shape, op::HeNormal());
   op::Conv2DOptions conv;
   conv.strides = options.strides;
   conv.padding = options.padding;
   conv.explicit_paddings = options.paddings;
   conv.dilations = options.dilations;
   conv.groups = options.groups;
-  Value y = op::Conv2D(b, x, filter, conv);
+  Value y = op::Conv2D(b, Computed(ctx, x), filter, conv);
   if (options.bias) {
-    y = op::BiasAdd(b, y, op::InitializedVariable(b, "bias", Shape{options.filters}, op::Zeros()));
+    y = op::BiasAdd(b, y, Parameter(ctx, "bias", Shape{options.filters}, op::Zeros()));
   }
   return Activate(ctx, y, options.activation);
 }
@@ -187,8 +200,19 @@ Value BatchNormalization(const ModelContext& ctx, std::string_view name, Value x
   return norm.y;
 }
 
-Value LayerNormalization(const ModelContext& ctx, std::string_view, Value, double) {
-  return BuildContext(ctx.builder).Fail(Unimplemented("LayerNorm"));
+Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x, double epsilon) {
+  Builder& b = ctx.builder;
+  if (!x.valid()) {
+    return {};
+  }
+  const NameScope scope(b, name);
+  const Result<int64_t> channels = ChannelsOf(name, x);
+  if (!channels.ok()) {
+    return BuildContext(b).Fail(channels.status());
+  }
+  const Value scale = op::InitializedVariable(b, "scale", Shape{*channels}, op::Ones());
+  const Value offset = op::InitializedVariable(b, "offset", Shape{*channels}, op::Zeros());
+  return op::LayerNorm(b, x, scale, offset, 1, epsilon);
 }
 
 Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate) {

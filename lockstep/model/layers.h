@@ -20,6 +20,8 @@ struct ModelContext {
   // Scalar float32: the share of the global batch that this replica holds, by which its statistics
   // count. Invalid: 1.
   Value replica_weight = {};
+  // What dense layers and convolutions compute in; variables and statistics are float32 always.
+  DType compute = DType::kFloat32;
 };
 
 enum class Activation { kNone, kRelu, kLeakyRelu, kElu, kGelu, kSilu, kSigmoid, kTanh, kSoftplus };

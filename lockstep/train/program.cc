@@ -40,6 +40,18 @@ Status CheckLogits(const Builder& b, Value logits, int64_t num_classes) {
   return OkStatus();
 }
 
+// The model's output in float32, checked.
+Result<Value> Logits(Builder& b, const model::ModelFn& model, const ProgramOptions& options,
+                     model::ModelContext ctx, Value features) {
+  ctx.compute = options.bf16 ? DType::kBFloat16 : DType::kFloat32;
+  Value logits = model(ctx, features);
+  if (logits.valid() && logits.dtype() == DType::kBFloat16) {
+    logits = op::Cast(b, logits, DType::kFloat32);
+  }
+  LS_TRY(CheckLogits(b, logits, options.num_classes));
+  return logits;
+}
+
 // How many samples have their right class on top.
 Value CountCorrect(Builder& b, Value logits, Value labels) {
   const Value best = op::Cast(b, op::ArgMax(b, logits, 1), DType::kInt32);
@@ -92,9 +104,10 @@ Status BuildTrainGraph(const model::ModelFn& model, const ProgramOptions& option
   train.learning_rate = op::Placeholder(b, DType::kFloat32, Shape{}, "learning_rate");
   train.step = op::Placeholder(b, DType::kFloat32, Shape{}, "step");
   const Value weight = op::Div(b, op::Size(b, train.labels), train.global_count);
-  const model::ModelContext ctx{b, true, weight};
-  const Value logits = model(ctx, train.features);
-  LS_TRY(CheckLogits(b, logits, options.num_classes));
+  LS_ASSIGN_OR_RETURN(
+      const Value logits,
+      Logits(b, model, options, {.builder = b, .training = true, .replica_weight = weight},
+             train.features));
   program.model_variables = VariableNames(*train.graph);
   const op::CrossEntropy cross_entropy =
       op::SparseSoftmaxCrossEntropyWithLogits(b, logits, train.labels, options.label_smoothing);
@@ -125,9 +138,7 @@ Status BuildEvalGraph(const model::ModelFn& model, const ProgramOptions& options
   Builder b(*eval.graph);
   eval.features = op::Placeholder(b, DType::kFloat32, Batched(options.sample_shape), "features");
   eval.labels = op::Placeholder(b, DType::kInt32, Shape{Shape::kUnknownDim}, "labels");
-  const model::ModelContext ctx{b, false, {}};
-  const Value logits = model(ctx, eval.features);
-  LS_TRY(CheckLogits(b, logits, options.num_classes));
+  LS_ASSIGN_OR_RETURN(const Value logits, Logits(b, model, options, {.builder = b}, eval.features));
   eval.probabilities = op::Softmax(b, logits);
   eval.loss_sum =
       op::ReduceSum(b, op::SparseSoftmaxCrossEntropyWithLogits(b, logits, eval.labels).loss);
