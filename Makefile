@@ -57,6 +57,8 @@ tidy: ## run clang-tidy on the sources that differ from TIDY_BASE (main); slow, 
 
 bench: release ## measure a training step on this machine
 	$(LOCKSTEP) bench step
+	cmake --build --preset release --target session_bench
+	build/release/bin/session_bench
 
 deps: ## install the missing Debian packages
 	@scripts/install_deps.sh

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include "lockstep/op/internal/element.h"
@@ -169,10 +170,85 @@ inline float Incoming(float dy, float centered, float slope, float offset) {
   return dy;
 }
 
+// Eight float32 lanes at once. Written out for the relu, whose selection the compiler turns into
+// branches otherwise: ten times slower.
+using Vector = float __attribute__((vector_size(32)));
+using VectorMask = int32_t __attribute__((vector_size(32)));
+
+inline Vector LoadVector(const float* from) {
+  Vector vector;
+  std::memcpy(&vector, from, sizeof(vector));
+  return vector;
+}
+
+inline void StoreVector(const Vector& vector, float* to) {
+  std::memcpy(to, &vector, sizeof(vector));
+}
+
+template <class T, class Count>
+constexpr bool kWholeVectors =
+    std::is_same_v<T, float>&& std::is_same_v<Count, std::integral_constant<int64_t, kLanes>>;
+
+// As Incoming<true>.
+inline Vector IncomingVector(const Vector& dy, const Vector& centered, const Vector& slope,
+                             const Vector& offset) {
+  const Vector y = centered * slope + offset;
+  const VectorMask keep = y > Vector{};
+  return reinterpret_cast<Vector>(reinterpret_cast<VectorMask>(dy) & keep);
+}
+
+// SumGradients<true> for whole vectors.
+inline void SumReluGradients(const ImageView& view, const float* dy, const float* x,
+                             const Affine& affine, WideLanes& sum, WideLanes& products) {
+  const Vector mean = LoadVector(affine.mean);
+  const Vector slope = LoadVector(affine.slope);
+  const Vector offset = LoadVector(affine.offset);
+  for (int64_t n = 0; n < view.images; ++n) {
+    for (int64_t begin = 0; begin < view.pixels(); begin += kSpan) {
+      const int64_t end = std::min(view.pixels(), begin + kSpan);
+      Vector s = {};
+      Vector q = {};
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t at = n * view.image_stride + p * view.pixel_stride;
+        const Vector centered = LoadVector(x + at) - mean;
+        const Vector g = IncomingVector(LoadVector(dy + at), centered, slope, offset);
+        s += g;
+        q += g * centered;
+      }
+      for (int64_t l = 0; l < kLanes; ++l) {
+        sum[l] += static_cast<double>(s[l]);
+        products[l] += static_cast<double>(q[l]);
+      }
+    }
+  }
+}
+
+// InputGradient<true> for whole vectors.
+inline void ReluInputGradient(const ImageView& view, const float* dy, const float* x,
+                              const Affine& affine, const Lanes& a, const Lanes& b, float* dx) {
+  const Vector mean = LoadVector(affine.mean);
+  const Vector slope = LoadVector(affine.slope);
+  const Vector offset = LoadVector(affine.offset);
+  const Vector shift = LoadVector(a);
+  const Vector factor = LoadVector(b);
+  for (int64_t n = 0; n < view.images; ++n) {
+    for (int64_t p = 0; p < view.pixels(); ++p) {
+      const int64_t at = n * view.image_stride + p * view.pixel_stride;
+      const Vector centered = LoadVector(x + at) - mean;
+      const Vector g = IncomingVector(LoadVector(dy + at), centered, slope, offset);
+      StoreVector(slope * (g - shift - centered * factor), dx + at);
+    }
+  }
+}
+
 // Sums of dy and of dy * (x - mean).
 template <bool kRelu, class T, class Count>
 void SumGradients(const ImageView& view, const T* dy, const T* x, Count lanes, const Affine& affine,
                   WideLanes& sum, WideLanes& products) {
+  if constexpr (kRelu && kWholeVectors<T, Count>) {
+    SumReluGradients(view, dy, x, affine, sum, products);
+    return;
+  }
   for (int64_t n = 0; n < view.images; ++n) {
     for (int64_t begin = 0; begin < view.pixels(); begin += kSpan) {
       const int64_t end = std::min(view.pixels(), begin + kSpan);
@@ -200,6 +276,10 @@ void SumGradients(const ImageView& view, const T* dy, const T* x, Count lanes, c
 template <bool kRelu, class T, class Count>
 void InputGradient(const ImageView& view, const T* dy, const T* x, Count lanes,
                    const Affine& affine, const Lanes& a, const Lanes& b, T* dx) {
+  if constexpr (kRelu && kWholeVectors<T, Count>) {
+    ReluInputGradient(view, dy, x, affine, a, b, dx);
+    return;
+  }
   for (int64_t n = 0; n < view.images; ++n) {
     for (int64_t p = 0; p < view.pixels(); ++p) {
       const int64_t at = n * view.image_stride + p * view.pixel_stride;
