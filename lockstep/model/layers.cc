@@ -127,11 +127,10 @@ Value Dense(const ModelContext& ctx, std::string_view name, Value x, const Dense
   if (!inputs.ok()) {
     return BuildContext(b).Fail(inputs.status());
   }
-  const Value kernel =
-      op::InitializedVariable(b, "kernel", Shape{*inputs, options.units}, op::GlorotUniform());
-  Value y = op::MatMul(b, x, kernel);
+  const Value kernel = Parameter(ctx, "kernel", Shape{*inputs, options.units}, op::GlorotUniform());
+  Value y = op::MatMul(b, Computed(ctx, x), kernel);
   if (options.bias) {
-    y = op::BiasAdd(b, y, op::InitializedVariable(b, "bias", Shape{options.units}, op::Zeros()));
+    y = op::BiasAdd(b, y, Parameter(ctx, "bias", Shape{options.units}, op::Zeros()));
   }
   return Activate(ctx, y, options.activation);
 }
