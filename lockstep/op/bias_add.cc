@@ -54,6 +54,8 @@ int64_t RowsTogether(const ChannelView& view) {
 
 void AddRows(const float* x, const float* bias, int64_t rows, int64_t width, float* y) {
   for (int64_t r = 0; r < rows; ++r) {
+    // y may be x.
+#pragma GCC ivdep
     for (int64_t c = 0; c < width; ++c) {
       y[r * width + c] = x[r * width + c] + bias[c];
     }
@@ -63,6 +65,7 @@ void AddRows(const float* x, const float* bias, int64_t rows, int64_t width, flo
 // Rows of `width` values that all use the same few biases.
 template <int64_t Block>
 void AddBlocks(const float* x, const float* bias, int64_t count, float* y) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < Block; ++c) {
       y[i * Block + c] = x[i * Block + c] + bias[c];
@@ -71,6 +74,7 @@ void AddBlocks(const float* x, const float* bias, int64_t count, float* y) {
 }
 
 void AddScalar(const float* x, float bias, int64_t count, float* y) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     y[i] = x[i] + bias;
   }

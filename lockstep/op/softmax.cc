@@ -103,7 +103,7 @@ void RunSoftmax(const AxisView& view, int threads, const float* x, float* y) {
 void RunLogSoftmax(const AxisView& view, int threads, const float* x, float* y) {
   const auto rows = [&](int64_t begin, int64_t end) {
     ExpRows(x, begin, end, view.axis, y, [&](int64_t r, float largest, float sum) {
-      const float log_sum = std::log(sum);
+      const float log_sum = vec::Log(sum);
       for (int64_t i = r * view.axis; i < (r + 1) * view.axis; ++i) {
         y[i] = (x[i] - largest) - log_sum;
       }

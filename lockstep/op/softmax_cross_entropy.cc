@@ -101,7 +101,7 @@ void Run(const Settings& settings, int threads, const KernelArgs& args) {
   ParallelFor(threads, settings.rows, grain, [&](int64_t begin, int64_t end) {
     const auto finish = [&](int64_t r, float largest, float sum) {
       const int64_t start = r * classes;
-      loss[r] = RowLoss(settings, logits + start, labels + start, largest, std::log(sum));
+      loss[r] = RowLoss(settings, logits + start, labels + start, largest, vec::Log(sum));
       const float scale = 1.0F / sum;
       for (int64_t c = 0; c < classes; ++c) {
         probabilities[start + c] *= scale;

@@ -87,7 +87,7 @@ Status CheckLabelValues(const Settings& settings, const Label* labels) {
 
 // The loss of a row from its shifted logits: z = x - max, sum = the sum of exp(z).
 float RowLoss(const Settings& settings, const float* x, float largest, float sum, int64_t label) {
-  const float log_sum = std::log(sum);
+  const float log_sum = vec::Log(sum);
   const float own = log_sum - (x[label] - largest);
   if (settings.smoothing == 0.0) {
     return own;

@@ -39,6 +39,19 @@ inline float MaxOfFloats(const float* x, int64_t count) {
   return result;
 }
 
+// The sum of `count` values of one sign.
+inline float SumOfFloats(const float* x, int64_t count) {
+  constexpr int64_t kShort = 32;
+  if (count >= kShort) {
+    return static_cast<float>(SumFloats(x, count));
+  }
+  float sum = 0.0F;
+  for (int64_t i = 0; i < count; ++i) {
+    sum += x[i];
+  }
+  return sum;
+}
+
 // For each row r of [begin, end) of x [rows, columns]: y_r = exp(x_r - max of x_r), then
 // finish(r, max of x_r, sum of y_r). y may be x.
 template <class Finish>
@@ -62,8 +75,7 @@ void ExpRows(const float* x, int64_t begin, int64_t end, int64_t columns, float*
     }
     ExpOfFloats(y + start * columns, (stop - start) * columns, y + start * columns);
     for (int64_t r = start; r < stop; ++r) {
-      finish(r, largest[static_cast<size_t>(r - start)],
-             static_cast<float>(SumFloats(y + r * columns, columns)));
+      finish(r, largest[static_cast<size_t>(r - start)], SumOfFloats(y + r * columns, columns));
     }
   }
 }
