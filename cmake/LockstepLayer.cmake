@@ -3,7 +3,10 @@
 # DEPS names other layers, LIBS third-party targets that the layer keeps to itself. Every header listed in HDRS
 # must compile alone (target all_verify_interface_header_sets). Each file in TESTS becomes one test program;
 # TEST_DEPS and TEST_LIBS add layers and third-party targets that only the tests see, TEST_LABELS sets CTest labels
-# for all of them. THREAD_TESTS names further test files: those that use several threads, labelled `threads`.
+# for all of them. THREAD_TESTS names further test files: those that use several threads, labelled `threads` and built
+# by the target thread_tests.
+add_custom_target(thread_tests)
+
 function(lockstep_layer)
   cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
   set(target lockstep_${ARG_NAME})
@@ -40,6 +43,7 @@ function(lockstep_layer)
     set(labels ${ARG_TEST_LABELS})
     if(source IN_LIST ARG_THREAD_TESTS)
       list(APPEND labels threads)
+      add_dependencies(thread_tests ${test})
     endif()
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" ENVIRONMENT "OMP_NUM_THREADS=1")
   endforeach()
