@@ -218,9 +218,8 @@ Status CheckFit(const std::string& folder, const SpecMap& stored, const SpecMap&
     return OkStatus();
   }
   return FailedPrecondition(
-      fmt::format("{}: the checkpoint does not fit the program, {} of its "
-                  "{} variables: {}",
-                  folder, differences.size(), program.size(), fmt::join(differences, "; ")));
+      fmt::format("{}: the checkpoint does not fit the program in {} variables: {}", folder,
+                  differences.size(), fmt::join(differences, "; ")));
 }
 
 }  // namespace

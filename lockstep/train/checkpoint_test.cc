@@ -84,11 +84,13 @@ class CheckpointTest : public ::testing::Test {
     return names;
   }
 
+  // In place, which is much faster than a new file.
   static void Flip(const std::string& path, size_t offset) {
-    std::string bytes = ReadFile(path, kLimit).value();
-    ASSERT_LT(offset, bytes.size());
-    bytes[offset] = static_cast<char>(bytes[offset] ^ 0x10);
-    std::ofstream(path, std::ios::binary) << bytes;
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto position = static_cast<std::streamoff>(offset);
+    const int byte = file.seekg(position).get();
+    ASSERT_NE(byte, std::char_traits<char>::eof());
+    ASSERT_TRUE(file.seekp(position).put(static_cast<char>(byte ^ 0x10)));
   }
 
   testing::TempFolder folder_;
@@ -297,7 +299,7 @@ TEST_F(CheckpointTest, DamageFallsBackToTheNewestThatIsWhole) {
     SaveMarked(step, step);
   }
   // 4 is what `latest` names, 3 is newer than 2.
-  Flip(Path("step-00000004") + kShard, 300);
+  Flip(Path("step-00000004") + kShard, 200);
   fs::remove(Path("step-00000003") + kShard);
   const Result<Checkpoint> checkpoint = ReadCheckpoint(dir());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
@@ -309,7 +311,7 @@ TEST_F(CheckpointTest, DamageFallsBackToTheNewestThatIsWhole) {
               HasSubstr("; " + Path("step-00000003") + kShard + ": cannot open"));
   // No fall back from one that was named itself.
   EXPECT_EQ(ReadCheckpoint(Path("step-00000004")).status().code(), StatusCode::kDataLoss);
-  Flip(Path("step-00000002") + kShard, 300);
+  Flip(Path("step-00000002") + kShard, 200);
   Flip(Path("step-00000001/manifest.json"), 50);
   EXPECT_THAT(ReadCheckpoint(dir()).status().ToString(),
               StartsWith("DATA_LOSS: " + dir() + ": no checkpoint is whole: "));

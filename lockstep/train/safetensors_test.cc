@@ -48,6 +48,7 @@ class SafetensorsTest : public ::testing::Test {
 
   // Of a file with these bytes.
   Result<SafetensorsContent> Read(const std::string& bytes) {
+    std::filesystem::remove(Path("read"));
     std::ofstream(Path("read"), std::ios::binary) << bytes;
     LS_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(Path("read")));
     return ReadSafetensors(file);
@@ -227,6 +228,7 @@ TEST_F(SafetensorsTest, TheSyntaxIsChecked) {
   EXPECT_THAT(Error("{} x"), HasSubstr("offset 11: the header is not valid JSON"));
   EXPECT_THAT(Error("{"), HasSubstr("not valid JSON"));
   EXPECT_THAT(Error("\xef\xbb\xbf{}"), HasSubstr("does not begin with '{'"));
+  EXPECT_EQ(Error(std::string("{}\0x", 4)), "DATA_LOSS: offset 10: a zero byte in the header");
   EXPECT_THAT(Error(" {}"), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(Error("[]"), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(Error("{\"a\xff\":1}"), HasSubstr("not valid JSON"));

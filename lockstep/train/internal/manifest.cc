@@ -164,6 +164,10 @@ Result<Json> ParseJson(std::string_view text, const std::string& path) {
   if (NestsDeeperThan(text, kMaxDepth)) {
     return DataLoss(fmt::format("{}: nested more than {} deep", path, kMaxDepth));
   }
+  // The parser would take it for the end.
+  if (text.find('\0') != text.npos) {
+    return DataLoss(fmt::format("{}: offset {}: a zero byte", path, text.find('\0')));
+  }
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {

@@ -120,6 +120,8 @@ TEST(ManifestTest, FieldsAreCheckedBehindAValidHash) {
               HasSubstr("0 shards, allowed are 1 to 99999"));
   EXPECT_THAT(ErrorWith("{\n  \"format\"", "{\n  \"x\": [, \"format\""),
               HasSubstr("DATA_LOSS: m: offset 10: not valid JSON"));
+  EXPECT_THAT(Error(Sealed(ManifestText(Example()).value().insert(1, 1, '\0'))),
+              HasSubstr("DATA_LOSS: m: offset 1: a zero byte"));
   EXPECT_THAT(ErrorWith("\"step\"", "\"x\": " + std::string(100'000, '[') + ", \"step\""),
               HasSubstr("nested more than 16 deep"));
 }

@@ -290,6 +290,11 @@ Status ParseHeaderJson(std::string_view json, uint64_t offset, const std::string
     return DataLoss(
         fmt::format("{}: offset {}: the header does not begin with '{{'", path, offset));
   }
+  // It would also take a zero byte for the end.
+  const size_t zero = json.find('\0');
+  if (zero != json.npos) {
+    return DataLoss(fmt::format("{}: offset {}: a zero byte in the header", path, offset + zero));
+  }
   HeaderHandler handler(path, offset, header);
   try {
     if (!Json::sax_parse(json, &handler)) {
