@@ -8,7 +8,7 @@ exits 1 when there was a finding. Rules (by the names that scripts/lint_allow.tx
 
   layer      an include goes from a layer to a later one, or into another layer's internal/ folder
   fence      a third-party header, or getenv, outside the folders that may use it
-  test       a source file of a layer has no test beside it
+  test       a source file of a layer has no test beside it, and none elsewhere (TESTED_ELSEWHERE)
   text       #pragma once, white space, encoding, line length, wording, unnumbered to-do notes
   ownership  a naked new or delete
   file-size, function-size   over the hard limits
@@ -44,6 +44,13 @@ FENCES = (
 JSON_HEADER = re.compile(r"^nlohmann/")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 GETENV_ALLOWED = "lockstep/cli/"
+
+# Sources in the first folder need no test beside them where the second path exists: kernels behind
+# ops by the conformance and parity tests of the ops that use them, the program by running it.
+TESTED_ELSEWHERE = (
+    ("lockstep/op/internal/", "lockstep/op/conformance_test.cc"),
+    ("lockstep/cli/", "tests/cli/"),
+)
 
 MAX_COLUMNS = 100
 MAX_FILE_LINES = 900
@@ -213,6 +220,9 @@ def check_test_beside(file, paths):
     return
   if file.path[:-len(".cc")] + "_test.cc" in paths:
     return
+  for folder, covering in TESTED_ELSEWHERE:
+    if file.path.startswith(folder) and any(path.startswith(covering) for path in paths):
+      return
   if file.layer == "op" and OP_DEF.search(file.code):
     return  # The conformance test runs every op's samples.
   yield Finding(file.path, 1, "test",

@@ -142,6 +142,22 @@ class TestBesideTest(LintTest):
         "lockstep/graph/x.cc": "OpDef ReluDef() {\n}\n",
     }, ("lockstep/op/mention.cc", 1, "test"), ("lockstep/graph/x.cc", 1, "test"))
 
+  def test_op_internals_have_the_tests_of_the_ops(self):
+    self.expect({
+        "lockstep/op/conformance_test.cc": "\n",
+        "lockstep/op/internal/kernel.cc": "\n",
+        "lockstep/op/helper.cc": "\n",
+        "lockstep/exec/internal/kernel.cc": "\n",
+    }, ("lockstep/op/helper.cc", 1, "test"), ("lockstep/exec/internal/kernel.cc", 1, "test"))
+
+  def test_the_program_has_the_tests_that_run_it(self):
+    self.expect({"lockstep/cli/main.cc": "\n"}, ("lockstep/cli/main.cc", 1, "test"))
+    self.expect({"tests/cli/train.py": "\n"})
+
+  def test_op_internals_without_the_conformance_test(self):
+    self.expect({"lockstep/op/internal/kernel.cc": "\n"},
+                ("lockstep/op/internal/kernel.cc", 1, "test"))
+
 
 class TextTest(LintTest):
 
