@@ -12,6 +12,9 @@
 namespace lockstep::op {
 namespace {
 
+// Of what describes a distribution, so that its values are finite in float32.
+constexpr double kMostMagnitude = 1e37;
+
 // Elements 4 * block to 4 * block + 3 of each distribution.
 using Quad = std::array<float, 4>;
 
@@ -85,10 +88,11 @@ Status InferUniform(InferContext& ctx) {
   LS_TRY(InferShape(ctx));
   const double low = ctx.attrs().GetFloat("low");
   const double high = ctx.attrs().GetFloat("high");
-  if (!(std::isfinite(low) && std::isfinite(high) && low <= high)) {
-    return InvalidArgument(fmt::format(
-        "the attributes 'low' and 'high' are {} and {}, allowed are finite numbers in this order",
-        low, high));
+  if (!(std::abs(low) <= kMostMagnitude && std::abs(high) <= kMostMagnitude && low <= high)) {
+    return InvalidArgument(
+        fmt::format("the attributes 'low' and 'high' are {} and {}, allowed are numbers up to 1e37 "
+                    "in this order",
+                    low, high));
   }
   return OkStatus();
 }
@@ -97,10 +101,10 @@ Status InferNormal(InferContext& ctx) {
   LS_TRY(InferShape(ctx));
   const double mean = ctx.attrs().GetFloat("mean");
   const double stddev = ctx.attrs().GetFloat("stddev");
-  if (!(std::isfinite(mean) && std::isfinite(stddev) && stddev >= 0.0)) {
+  if (!(std::abs(mean) <= kMostMagnitude && stddev >= 0.0 && stddev <= kMostMagnitude)) {
     return InvalidArgument(
-        fmt::format("the attributes 'mean' and 'stddev' are {} and {}, allowed are finite numbers, "
-                    "the latter 0 or more",
+        fmt::format("the attributes 'mean' and 'stddev' are {} and {}, allowed are numbers up to "
+                    "1e37, the latter 0 or more",
                     mean, stddev));
   }
   return OkStatus();

@@ -207,24 +207,22 @@ Result<Reduction> ViewOf(const Node& node, const Shape& shape) {
                    std::all_of(reduced.begin(), reduced.end(), [](bool r) { return r; })};
 }
 
-template <class Rule, class T>
-Kernel MakeKernel(const KernelRequest& request, const Reduction& reduction, bool mean) {
+template <class Rule, class T, bool Mean = false>
+Kernel MakeKernel(const KernelRequest& request, const Reduction& reduction) {
   Kernel kernel;
   const TensorDesc& x = request.inputs[0];
   const bool keep_layout = reduction.all && x.layout.is_dense_for(x.shape);
   kernel.input_layouts = {keep_layout ? x.layout : Layout()};
   const int threads = request.threads;
-  kernel.run = [view = reduction.view, threads, mean](const KernelArgs& args) {
+  kernel.run = [view = reduction.view, threads](const KernelArgs& args) {
     using Work = std::conditional_t<std::is_same_v<Rule, SumRule> || std::is_same_v<Rule, ProdRule>,
                                     Wrapping<T>, T>;
     Work* y = args.out<Work>(0);
     ReduceAll<Rule, Work>(view, threads, args.in<Work>(0), y);
-    if constexpr (std::is_same_v<T, float>) {
-      if (mean) {
-        const auto count = static_cast<float>(view.reduced_count);
-        for (int64_t i = 0; i < view.kept_count; ++i) {
-          y[i] /= count;
-        }
+    if constexpr (Mean) {
+      const auto count = static_cast<Work>(view.reduced_count);
+      for (int64_t i = 0; i < view.kept_count; ++i) {
+        y[i] /= count;
       }
     }
     return OkStatus();
@@ -237,13 +235,13 @@ Result<Kernel> Cpu(const KernelRequest& request) {
   LS_ASSIGN_OR_RETURN(const Reduction reduction, ViewOf(request.node, request.inputs[0].shape));
   switch (request.inputs[0].dtype) {
     case DType::kFloat32:
-      return MakeKernel<Rule, float>(request, reduction, Mean);
+      return MakeKernel<Rule, float, Mean>(request, reduction);
     case DType::kInt32:
-      return MakeKernel<Rule, int32_t>(request, reduction, false);
+      return MakeKernel<Rule, int32_t>(request, reduction);
     case DType::kInt64:
-      return MakeKernel<Rule, int64_t>(request, reduction, false);
+      return MakeKernel<Rule, int64_t>(request, reduction);
     case DType::kUInt8:
-      return MakeKernel<Rule, uint8_t>(request, reduction, false);
+      return MakeKernel<Rule, uint8_t>(request, reduction);
     default:
       return Unimplemented("reductions have float32, int32, int64 and uint8 kernels");
   }
