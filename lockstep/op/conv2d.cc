@@ -159,7 +159,11 @@ struct Case {
   Shape y;
   AttrMap attrs;
   bool check_gradient = true;
+  double tolerance = 1e-5;
 };
+
+// Of sums of several hundred products by Winograd's algorithm.
+constexpr double kWinogradTolerance = 4e-5;
 
 AttrMap Attrs(std::vector<int64_t> strides, std::string padding, int64_t groups = 1,
               std::vector<int64_t> dilations = {1, 1}, std::string format = "NHWC") {
@@ -215,6 +219,28 @@ std::vector<Case> Cases() {
        {2, 8, 5, 5},
        Attrs({1, 1}, "SAME", 1, {1, 1}, "NCHW"),
        false},
+      // Large enough for Winograd's algorithm, with odd sizes and every padding.
+      {"winograd",
+       {4, 11, 9, 32},
+       {3, 3, 32, 48},
+       {4, 11, 9, 48},
+       Attrs({1, 1}, "SAME"),
+       false,
+       kWinogradTolerance},
+      {"winograd_valid",
+       {2, 14, 15, 48},
+       {3, 3, 48, 32},
+       {2, 12, 13, 32},
+       Attrs({1, 1}, "VALID"),
+       false,
+       kWinogradTolerance},
+      {"winograd_explicit",
+       {2, 12, 12, 32},
+       {3, 3, 32, 32},
+       {2, 13, 13, 32},
+       ExplicitAttrs({2, 1, 1, 2}, "NHWC"),
+       false,
+       kWinogradTolerance},
       // Few input channels, as the first convolution of a model has.
       {"gray", {2, 9, 8, 1}, {3, 3, 1, 32}, {2, 9, 8, 32}, Attrs({1, 1}, "SAME"), false},
       {"gray_5x5", {2, 9, 12, 1}, {5, 5, 1, 8}, {2, 5, 8, 8}, Attrs({1, 1}, "VALID"), false},
@@ -232,6 +258,7 @@ std::vector<Sample> MakeSamples(std::vector<SampleInput> (*inputs)(const Case&))
     samples.push_back({.name = c.name,
                        .inputs = inputs(c),
                        .attrs = c.attrs,
+                       .tolerance = c.tolerance,
                        .check_gradient = c.check_gradient});
   }
   return samples;

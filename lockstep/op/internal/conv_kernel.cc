@@ -7,6 +7,7 @@
 
 #include "lockstep/op/internal/conv_filter_grad.h"
 #include "lockstep/op/internal/onednn.h"
+#include "lockstep/op/internal/winograd.h"
 
 namespace lockstep::op::internal {
 namespace {
@@ -184,6 +185,9 @@ Result<Kernel> MakeConvForward(const ConvSpec& spec, const ConvFusion& fusion) {
   if (spec.batch() == 0) {
     return MakeZeroKernel(0);
   }
+  if (!fusion.sum && WinogradSuits(spec)) {
+    return MakeWinogradForward(spec, fusion.bias, fusion.relu);
+  }
   const OnednnThreads threads(spec.threads);
   LS_ASSIGN_OR_RETURN(const auto type, ToDataType(spec.dtype));
   return Guarded([&]() -> Result<Kernel> {
@@ -245,6 +249,9 @@ Result<Kernel> MakeConvForward(const ConvSpec& spec, const ConvFusion& fusion) {
 Result<Kernel> MakeConvBackwardInput(const ConvSpec& spec) {
   if (spec.batch() == 0) {
     return MakeZeroKernel(0);
+  }
+  if (WinogradSuits(spec)) {
+    return MakeWinogradBackwardInput(spec);
   }
   const OnednnThreads threads(spec.threads);
   return Guarded([&]() -> Result<Kernel> {
