@@ -293,6 +293,9 @@ Result<Kernel> MakeConvBackwardFilter(const ConvSpec& spec, const Layout& x_layo
   if (spec.batch() == 0) {
     return MakeZeroKernel(Layout().Bytes(spec.filter, spec.dtype));
   }
+  if (WinogradSuits(spec)) {
+    return MakeWinogradBackwardFilter(spec);
+  }
   std::optional<Kernel> own = MakeAvx2FilterGrad(spec, x_layout);
   if (own.has_value()) {
     return *std::move(own);

@@ -8,15 +8,15 @@
 #include "lockstep/op/internal/image_layout.h"
 #include "lockstep/op/internal/onednn.h"
 #include "lockstep/op/internal/parallel.h"
+#include "lockstep/op/internal/winograd_tile.h"
 
 namespace lockstep::op::internal {
 namespace {
 
-constexpr int64_t kLanes = 8;
+constexpr int64_t kLanes = kTileLanes;
 constexpr int64_t kBlock = kLanes * kLanes;
 constexpr int64_t kPanel = 2 * kLanes;  // output channels of a micro-kernel
 constexpr int64_t kRows = 6;            // tiles of a micro-kernel
-constexpr int64_t kPoints = 16;         // elements of a transformed 4x4 tile
 // Bytes of one point of a block of transformed tiles: stays in the second-level cache.
 constexpr int64_t kTileBytes = 131072;
 // With filters this small, a block is kept so short that all of it stays there.
@@ -47,7 +47,7 @@ struct WinogradPlan {
   int64_t out_stride() const { return tiles_in_block * out.channels + kSkew; }
 
   size_t scratch_floats() const {
-    return static_cast<size_t>(kPoints * (filter_stride() + in_stride() + out_stride()));
+    return static_cast<size_t>(kTilePoints * (filter_stride() + in_stride() + out_stride()));
   }
 };
 
@@ -67,21 +67,10 @@ WinogradPlan MakePlan(const ConvSpec& spec, bool forward) {
   plan.tiles_h = (plan.out.h + 1) / 2;
   plan.tiles_w = (plan.out.w + 1) / 2;
   plan.tiles = plan.out.images * plan.tiles_h * plan.tiles_w;
-  if (kPoints * plan.filter_stride() * 4 > kSmallFilterBytes) {
+  if (kTilePoints * plan.filter_stride() * 4 > kSmallFilterBytes) {
     plan.tiles_in_block = std::max<int64_t>(kTileBytes / (4 * plan.in.channels) / kRows, 1) * kRows;
   }
   return plan;
-}
-
-struct Tile {
-  int64_t image;
-  int64_t h;
-  int64_t w;
-};
-
-Tile TileAt(const WinogradPlan& plan, int64_t index) {
-  const int64_t per_image = plan.tiles_h * plan.tiles_w;
-  return {index / per_image, index % per_image / plan.tiles_w, index % plan.tiles_w};
 }
 
 // One dimension of the filter transform: 3 taps to 4 points.
@@ -196,64 +185,13 @@ void TransformFilters(const WinogradPlan& plan, bool forward, const float* filte
   });
 }
 
-// One dimension of the input transform: 4 pixels to 4 points.
-void InputPoints(__m256 a, __m256 b, __m256 c, __m256 d, __m256 (&v)[4]) {
-  v[0] = _mm256_sub_ps(a, c);
-  v[1] = _mm256_add_ps(b, c);
-  v[2] = _mm256_sub_ps(c, b);
-  v[3] = _mm256_sub_ps(b, d);
-}
-
-// `plane` is a block of channels of an image; (h, w) the first pixel, perhaps outside.
-void TransformInput(const ImageView& in, const float* plane, int64_t h, int64_t w, float* v,
-                    int64_t stride) {
-  __m256 pixels[4][4];
-  if (h >= 0 && w >= 0 && h + 4 <= in.h && w + 4 <= in.w) {
-    const float* first = plane + h * in.row_stride + w * kLanes;
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        pixels[i][j] = _mm256_loadu_ps(first + i * in.row_stride + j * kLanes);
-      }
-    }
-  } else {
-    for (int i = 0; i < 4; ++i) {
-      for (int j = 0; j < 4; ++j) {
-        const bool inside = h + i >= 0 && h + i < in.h && w + j >= 0 && w + j < in.w;
-        pixels[i][j] = inside ? _mm256_loadu_ps(plane + (h + i) * in.row_stride + (w + j) * kLanes)
-                              : _mm256_setzero_ps();
-      }
-    }
-  }
-  __m256 rows[4][4];
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    __m256 points[4];
-    InputPoints(pixels[0][j], pixels[1][j], pixels[2][j], pixels[3][j], points);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      rows[i][j] = points[i];
-    }
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    __m256 points[4];
-    InputPoints(rows[i][0], rows[i][1], rows[i][2], rows[i][3], points);
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      _mm256_storeu_ps(v + (i * 4 + j) * stride, points[j]);
-    }
-  }
-}
-
 // v[point][tile][channel] of tiles [first, last).
 void TransformInputs(const WinogradPlan& plan, const float* x, int64_t first, int64_t last,
                      float* v) {
   ParallelFor(plan.threads, plan.in.blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       for (int64_t index = first; index < last; ++index) {
-        const Tile tile = TileAt(plan, index);
+        const Tile tile = TileAt(index, plan.tiles_h, plan.tiles_w);
         TransformInput(plan.in,
                        x + tile.image * plan.in.image_stride + block * plan.in.block_stride,
                        2 * tile.h - plan.pad_h, 2 * tile.w - plan.pad_w,
@@ -296,7 +234,7 @@ void MultiplyBlock(const WinogradPlan& plan, int64_t count, const float* v, cons
                    float* m) {
   const int64_t terms = plan.in.channels;
   const int64_t stride = plan.out.channels;
-  ParallelFor(plan.threads, kPoints * plan.panels(), 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(plan.threads, kTilePoints * plan.panels(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t point = i / plan.panels();
       const int64_t panel = i % plan.panels();
@@ -368,7 +306,7 @@ void TransformOutputs(const WinogradPlan& plan, const float* m, int64_t first, i
                               ? _mm256_setzero_ps()
                               : _mm256_loadu_ps(epilogue.bias + block * kLanes);
       for (int64_t index = first; index < last; ++index) {
-        const Tile tile = TileAt(plan, index);
+        const Tile tile = TileAt(index, plan.tiles_h, plan.tiles_w);
         TransformOutput(plan.out, m + (index - first) * plan.out.channels + block * kLanes,
                         plan.out_stride(), 2 * tile.h, 2 * tile.w, bias, epilogue.relu,
                         y + tile.image * plan.out.image_stride + block * plan.out.block_stride);
@@ -380,8 +318,8 @@ void TransformOutputs(const WinogradPlan& plan, const float* m, int64_t first, i
 void RunWinograd(const WinogradPlan& plan, bool forward, const float* x, const float* filter,
                  const Epilogue& epilogue, float* y, float* scratch) {
   float* u = scratch;
-  float* v = u + kPoints * plan.filter_stride();
-  float* m = v + kPoints * plan.in_stride();
+  float* v = u + kTilePoints * plan.filter_stride();
+  float* m = v + kTilePoints * plan.in_stride();
   TransformFilters(plan, forward, filter, u);
   for (int64_t first = 0; first < plan.tiles; first += plan.tiles_in_block) {
     const int64_t last = std::min(plan.tiles, first + plan.tiles_in_block);
@@ -391,14 +329,14 @@ void RunWinograd(const WinogradPlan& plan, bool forward, const float* x, const f
   }
 }
 
-Layout FilterLayout(const ConvSpec& spec) {
+}  // namespace
+
+Layout WinogradFilterLayout(const ConvSpec& spec) {
   const std::array<int64_t, 4> strides = {3 * kBlock, kBlock, 9 * kBlock,
                                           spec.in_channels() / kLanes * 9 * kBlock};
   const std::array<Layout::Block, 2> blocks = {Layout::Block{2, kLanes}, Layout::Block{3, kLanes}};
   return Layout::Blocked(spec.filter, spec.filter.dims(), strides, blocks);
 }
-
-}  // namespace
 
 bool WinogradSuits(const ConvSpec& spec) {
   // Below this the transforms cost more than the products that they save.
@@ -420,7 +358,7 @@ Kernel MakeWinogradForward(const ConvSpec& spec, bool bias, bool relu) {
   const WinogradPlan plan = MakePlan(spec, true);
   const ImageLayout blocked{ImageLayout::Kind::kBlocked, kLanes};
   Kernel kernel;
-  kernel.input_layouts = {ToLayout(spec.x, spec.axes, blocked), FilterLayout(spec)};
+  kernel.input_layouts = {ToLayout(spec.x, spec.axes, blocked), WinogradFilterLayout(spec)};
   kernel.input_layouts.resize(bias ? 3 : 2);
   kernel.output_layouts = {ToLayout(spec.y, spec.axes, blocked)};
   kernel.scratch_bytes = plan.scratch_floats() * sizeof(float);
@@ -437,7 +375,8 @@ Kernel MakeWinogradBackwardInput(const ConvSpec& spec) {
   const WinogradPlan plan = MakePlan(spec, false);
   const ImageLayout blocked{ImageLayout::Kind::kBlocked, kLanes};
   Kernel kernel;
-  kernel.input_layouts = {ToLayout(spec.y, spec.axes, blocked), FilterLayout(spec), Layout()};
+  kernel.input_layouts = {ToLayout(spec.y, spec.axes, blocked), WinogradFilterLayout(spec),
+                          Layout()};
   kernel.output_layouts = {ToLayout(spec.x, spec.axes, blocked)};
   kernel.scratch_bytes = plan.scratch_floats() * sizeof(float);
   kernel.run = [plan](const KernelArgs& args) {

@@ -19,4 +19,10 @@ Kernel MakeWinogradForward(const ConvSpec& spec, bool bias, bool relu);
 // Inputs dy, filter, x (shape only); output dx.
 Kernel MakeWinogradBackwardInput(const ConvSpec& spec);
 
+// Inputs x, dy, filter (shape only); output dfilter.
+Kernel MakeWinogradBackwardFilter(const ConvSpec& spec);
+
+// OIhw8i8o.
+Layout WinogradFilterLayout(const ConvSpec& spec);
+
 }  // namespace lockstep::op::internal
