@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 
+#include "lockstep/base/suggest.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/evaluate.h"
 #include "lockstep/cli/list.h"
@@ -21,12 +24,15 @@ constexpr std::string_view kVersion = "lockstep 0.1.0";
 // A flag that stands for a key of the configuration.
 void AddOverride(CLI::App* command, JobFlags& flags, const std::string& flag,
                  const std::string& key, const std::string& help) {
-  command->add_option_function<std::string>(
-      flag,
-      [&flags, flag, key](const std::string& value) {
-        flags.overrides.push_back({fmt::format("{} {}", flag, value), key, value});
-      },
-      help);
+  command
+      ->add_option_function<std::string>(
+          flag,
+          [&flags, flag, key](const std::string& value) {
+            flags.overrides.push_back({fmt::format("{} {}", flag, value), key, value});
+          },
+          help)
+      // As they come, so that the later of two flags wins whatever their names.
+      ->trigger_on_parse();
 }
 
 void AddJobFlags(CLI::App* command, JobFlags& flags) {
@@ -51,7 +57,8 @@ void AddJobFlags(CLI::App* command, JobFlags& flags) {
           "A configuration key: section.key=value")
       ->type_name("KEY=VALUE")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->trigger_on_parse();
 }
 
 void AddTrain(CLI::App& app, Outcome& outcome) {
@@ -112,6 +119,40 @@ void AddBench(CLI::App& app, Outcome& outcome) {
   step->callback([flags, &outcome] { outcome = BenchStep(*flags); });
 }
 
+// That there is a command, and that it exists: CLI11 calls a misspelt one missing.
+Status CheckCommand(const CLI::App& app, std::span<char* const> arguments) {
+  const CLI::App* at = &app;
+  for (size_t i = 0;; ++i) {
+    const std::vector<const CLI::App*> commands = at->get_subcommands({});
+    if (commands.empty() || (i < arguments.size() && arguments[i][0] == '-')) {
+      return OkStatus();
+    }
+    std::vector<std::string> names;
+    for (const CLI::App* command : commands) {
+      names.push_back(command->get_name());
+    }
+    if (i == arguments.size()) {
+      return InvalidArgument(fmt::format("a command is missing: {}", fmt::join(names, ", ")));
+    }
+    const auto found = std::find(names.begin(), names.end(), arguments[i]);
+    if (found == names.end()) {
+      const std::vector<std::string_view> known(names.begin(), names.end());
+      return InvalidArgument(fmt::format("unknown command '{}'{}: allowed are {}", arguments[i],
+                                         DidYouMean(arguments[i], known), fmt::join(names, ", ")));
+    }
+    at = commands[static_cast<size_t>(found - names.begin())];
+  }
+}
+
+// Standard output may be a full disk.
+int CheckOutput(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) {
+    return code;
+  }
+  std::fprintf(stderr, "lockstep: cannot write to standard output\n");
+  return code == static_cast<int>(ExitCode::kDone) ? static_cast<int>(ExitCode::kOther) : code;
+}
+
 int Run(int argc, char** argv) {
   CLI::App app("Lockstep: distributed training to the same bits");
   app.set_version_flag("--version", std::string(kVersion));
@@ -124,6 +165,11 @@ int Run(int argc, char** argv) {
   AddBench(app, outcome);
   app.add_subcommand("models", "List the models")->callback([&outcome] { outcome = ListModels(); });
   app.add_subcommand("ops", "List the ops")->callback([&outcome] { outcome = ListOps(); });
+  const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+  if (const Status status = CheckCommand(app, arguments.subspan(1)); !status.ok()) {
+    PrintError(status);
+    return static_cast<int>(ExitCode::kUsage);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -144,7 +190,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return Run(argc, argv);
+    return CheckOutput(Run(argc, argv));
   } catch (const std::exception& error) {
     // Only memory and CLI11's own set-up can end here.
     std::fprintf(stderr, "lockstep: %s\n", error.what());

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "lockstep/cli/checkpoints.h"
+#include "lockstep/cli/outputs.h"
 #include "lockstep/cli/process_age.h"
 #include "lockstep/cli/signals.h"
 #include "lockstep/observe/terminal.h"
@@ -58,8 +59,10 @@ Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& 
 }
 
 void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
-  fmt::print("{} steps, {} samples, {:.0f} samples/s, final loss {:.4f}\n", summary.steps,
-             summary.examples, summary.examples_per_second, summary.final_loss);
+  if (summary.steps > 0) {
+    fmt::print("{} steps, {} samples, {:.0f} samples/s, final loss {:.4f}\n", summary.steps,
+               summary.examples, summary.examples_per_second, summary.final_loss);
+  }
   if (!std::isnan(summary.test_accuracy)) {
     fmt::print("test accuracy {:.4f}\n", summary.test_accuracy);
   }
@@ -80,11 +83,12 @@ Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
       return Fail(ExitCode::kOther, std::move(saved));
     }
   }
-  if (fit.stopped_early) {
+  if (fit.stopped_early && !flags.quiet) {
     fmt::print("interrupted after {} steps{}\n", fit.steps,
                flags.checkpoint_dir.empty() ? "; nothing saved, as there is no --checkpoint-dir"
                                             : ", checkpoint saved in " + flags.checkpoint_dir);
-  } else if (job.dataset.test.size() > 0) {
+  }
+  if (!fit.stopped_early && job.dataset.test.size() > 0) {
     Result<train::Metrics> test = trainer.Evaluate(job.dataset.test);
     if (!test.ok()) {
       return Fail(CodeOf(test.status()), test.status());
@@ -106,6 +110,14 @@ Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
   return {OkStatus(), fit.stopped_early ? ExitCode::kInterrupted : ExitCode::kDone};
 }
 
+// What would be a pity to find out at the end of a long run.
+Status CheckOutputs(const TrainFlags& flags) {
+  if (!flags.summary_path.empty()) {
+    LS_TRY(CheckOutputFile(flags.summary_path));
+  }
+  return flags.checkpoint_dir.empty() ? OkStatus() : CheckOutputFolder(flags.checkpoint_dir);
+}
+
 }  // namespace
 
 Outcome Train(const TrainFlags& given) {
@@ -124,6 +136,9 @@ Outcome Train(const TrainFlags& given) {
   if (flags.resume && flags.checkpoint_dir.empty()) {
     return Fail(ExitCode::kUsage,
                 InvalidArgument("--resume needs --checkpoint-dir, or checkpoint.dir"));
+  }
+  if (Status status = CheckOutputs(flags); !status.ok()) {
+    return Fail(ExitCode::kOther, std::move(status));
   }
   const std::unique_ptr<observe::Progress> progress = MakeProgress(flags, job.config);
   train::TrainerOptions options = job.TrainerOptionsOf();

@@ -74,7 +74,8 @@ void Batcher::StartEpoch(int64_t epoch) {
 }
 
 int64_t Batcher::max_replica_samples() const {
-  return (options_.global_batch + options_.replicas - 1) / options_.replicas;
+  const int64_t most = std::min(options_.global_batch, split_->size());
+  return (most + options_.replicas - 1) / options_.replicas;
 }
 
 std::span<const uint32_t> Batcher::Indices(int64_t step, int replica) const {

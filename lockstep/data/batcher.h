@@ -66,7 +66,7 @@ class Batcher {
     return ReplicaRange(Range(step), replica, options_.replicas).count;
   }
 
-  // The most samples that a replica gets in a step: what its buffers must hold.
+  // The most samples that a replica gets in any step: what its buffers must hold.
   int64_t max_replica_samples() const;
 
   // The samples of a replica in a step of the current epoch.

@@ -90,6 +90,8 @@ TEST(BatcherTest, TheLastStepKeepsWhatIsLeft) {
   EXPECT_EQ(batcher.replica_samples(2, 1), 1);
   EXPECT_EQ(batcher.max_replica_samples(), 1);
   EXPECT_EQ(MakeBatcher(split, 7, 2).max_replica_samples(), 4);
+  // Never more than there are.
+  EXPECT_EQ(MakeBatcher(split, 2'147'483'647, 3).max_replica_samples(), 4);
 }
 
 TEST(BatcherTest, EveryEpochAndSeedHasItsOwnOrder) {

@@ -49,9 +49,10 @@ class Updater {
   Value Update(const Gradient& gradient, Value variable);
 
  private:
+  // Not in a scope of the variable's name: that name is taken, the scope would get a suffix.
   Value Slot(std::string_view slot, double initial = 0.0) {
-    const NameScope scope(b_, variable_.node->name);
-    return op::InitializedVariable(b_, slot, variable_.shape(), op::Constant(initial), false);
+    return op::InitializedVariable(b_, fmt::format("{}/{}", variable_.node->name, slot),
+                                   variable_.shape(), op::Constant(initial), false);
   }
 
   Value Momentum();

@@ -149,6 +149,18 @@ Status BuildEvalGraph(const model::ModelFn& model, const ProgramOptions& options
   return b.status();
 }
 
+// A model that names its variables differently in evaluation would be evaluated untrained.
+Status CheckSharedVariables(const Program& program) {
+  for (const std::string& name : VariableNames(*program.eval.graph)) {
+    if (!std::binary_search(program.model_variables.begin(), program.model_variables.end(), name)) {
+      return InvalidArgument(fmt::format(
+          "in evaluation the model has the variable '{}', which it does not have in training",
+          name));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<Program> BuildProgram(const model::ModelFn& model, const ProgramOptions& options) {
@@ -159,6 +171,7 @@ Result<Program> BuildProgram(const model::ModelFn& model, const ProgramOptions& 
   Program program;
   LS_TRY(BuildTrainGraph(model, options, program));
   LS_TRY(BuildEvalGraph(model, options, program.eval));
+  LS_TRY(CheckSharedVariables(program));
   return program;
 }
 

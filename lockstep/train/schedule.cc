@@ -20,20 +20,14 @@ Result<double> DecaySteps(const ScheduleConfig& schedule, int64_t total_steps) {
   if (schedule.decay_steps > 0) {
     return static_cast<double>(schedule.decay_steps);
   }
-  const int64_t rest = total_steps - schedule.warmup_steps;
-  if (total_steps > 0 && rest <= 0) {
-    return InvalidArgument(fmt::format(
-        "optimizer.schedule: {} warmup_steps leave nothing of a run of {} steps for the '{}' "
-        "schedule",
-        schedule.warmup_steps, total_steps, schedule.name));
-  }
-  if (rest <= 0) {
+  if (total_steps <= 0) {
     return InvalidArgument(fmt::format(
         "optimizer.schedule: a '{}' schedule needs decay_steps, as the length of the run is not "
         "known",
         schedule.name));
   }
-  return static_cast<double>(rest);
+  // A run that ends within its warm-up does not get here.
+  return static_cast<double>(std::max<int64_t>(total_steps - schedule.warmup_steps, 1));
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 namespace lockstep::train {
 
 // The rate of step `step`, counted from 0, in a run of `total_steps` (0: unknown, which cosine and
-// polynomial schedules without decay_steps refuse). During the first warmup_steps it rises
-// linearly, (step + 1) / warmup_steps of the base rate; the schedule itself counts from the end of
-// the warm-up. Formulas, with p = min(step / decay_steps, 1) and the end rate e: TensorFlow's
-// tf.keras.optimizers.schedules.
+// polynomial schedules without decay_steps refuse behind the warm-up). During the first
+// warmup_steps it rises linearly, (step + 1) / warmup_steps of the base rate; the schedule itself
+// counts from the end of the warm-up. Formulas, with p = min(step / decay_steps, 1) and the end
+// rate e: TensorFlow's tf.keras.optimizers.schedules.
 //   constant     base
 //   piecewise    values[number of boundaries b with step > b]
 //   cosine       e + (base - e) * (1 + cos(pi p)) / 2

@@ -29,11 +29,10 @@ Result<int64_t> Trainer::PlannedSteps(int64_t steps_per_epoch) const {
   if (options_.epochs <= 0 && options_.steps <= 0) {
     return InvalidArgument("a run needs a number of epochs or steps");
   }
-  const int64_t by_epochs =
-      options_.epochs > 0 ? options_.epochs * steps_per_epoch : std::numeric_limits<int64_t>::max();
-  const int64_t by_steps =
-      options_.steps > 0 ? options_.steps : std::numeric_limits<int64_t>::max();
-  return std::min(by_epochs, by_steps);
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  const bool counts_epochs = options_.epochs > 0 && options_.epochs <= kNoLimit / steps_per_epoch;
+  const int64_t by_epochs = counts_epochs ? options_.epochs * steps_per_epoch : kNoLimit;
+  return std::min(by_epochs, options_.steps > 0 ? options_.steps : kNoLimit);
 }
 
 void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
@@ -51,8 +50,7 @@ void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch,
   progress_.OnStep(report);
 }
 
-Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit) {
-  fit.accuracy = Mean(static_cast<double>(sums.correct), sums.samples);
+Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, const FitResult& fit) {
   observe::EpochReport report;
   report.epoch = epoch;
   report.epochs = options_.epochs;
@@ -91,8 +89,8 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
     }
     if (!std::isfinite(step->loss)) {
       return OutOfRange(
-          fmt::format("the loss is {} in step {}: the learning rate {} may be too high", step->loss,
-                      at.step, rate));
+          fmt::format("the loss is {} in step {}: the learning rate {} may be too high",
+                      std::isnan(step->loss) ? "not a number" : "infinite", at.step, rate));
     }
     ++fit.steps;
     fit.samples += step->samples;
@@ -110,6 +108,7 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
     fit.stopped_early = options_.should_stop && options_.should_stop(at.step) && at.step < planned;
   }
   sums.seconds = SecondsSince(epoch_start);
+  fit.accuracy = Mean(static_cast<double>(sums.correct), sums.samples);
   return fit.stopped_early ? OkStatus() : FinishEpoch(epoch, sums, fit);
 }
 
@@ -127,11 +126,13 @@ Result<FitResult> Trainer::Fit() {
   FitResult fit;
   if (options_.start.has_value()) {
     fit.end = *options_.start;
-    if (fit.end.batch_step < 0 || fit.end.batch_step >= batcher.steps_per_epoch()) {
+    const int64_t per_epoch = batcher.steps_per_epoch();
+    if (fit.end.step < 0 || fit.end.epoch != fit.end.step / per_epoch ||
+        fit.end.batch_step != fit.end.step % per_epoch) {
       return InvalidArgument(fmt::format(
-          "the run would go on at batch {} of an epoch, the data has {}: its size or the global "
-          "batch have changed",
-          fit.end.batch_step, batcher.steps_per_epoch()));
+          "the run would go on after {} steps at batch {} of epoch {}, but {} has {} batches an "
+          "epoch: its size or the global batch has changed (all counted from 0)",
+          fit.end.step, fit.end.batch_step, fit.end.epoch, dataset_.name, per_epoch));
     }
   } else {
     LS_TRY(runner_.Initialize());

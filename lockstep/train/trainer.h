@@ -44,7 +44,8 @@ struct TrainerOptions {
   bool shuffle = true;
   int64_t eval_batch = 256;
   OptimizerConfig optimizer;
-  // Goes on from here with the variables as they are, instead of initialising them.
+  // Goes on from here with the variables as they are, instead of initialising them. An error where
+  // so many steps of this data and batch do not lead to this batch of this epoch.
   std::optional<TrainPosition> start;
   // Called between steps with the number done; true ends the run early.
   std::function<bool(int64_t)> should_stop;
@@ -110,7 +111,7 @@ class Trainer {
   Result<int64_t> PlannedSteps(int64_t steps_per_epoch) const;
   // From the position to the end of its epoch, of the run, or to a stop.
   Status RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit);
-  Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);
+  Status FinishEpoch(int64_t epoch, const EpochSums& sums, const FitResult& fit);
   // After the step that led to `fit.end`.
   void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
               const StepResult& step, const FitResult& fit);

@@ -1,0 +1,282 @@
+"""Commands that do their work: train, interrupted and resumed, evaluate, predict, bench, lists."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+from program_case import (CNN, DEADLINE_SECONDS, ROOT, SHA256, SOFTMAX, ProgramCase, main,
+                          test_labels)
+
+SUMMARY_KEYS = {
+    "model", "strategy", "workers", "ps", "devices", "replicas", "global_batch", "steps", "epochs",
+    "examples", "final_loss", "train_accuracy", "test_accuracy", "examples_per_second",
+    "step_ms_p50", "step_ms_p95", "first_step_seconds", "wall_seconds", "peak_rss_bytes",
+    "params_sha256", "state_sha256", "restarts"
+}
+
+
+class TrainTest(ProgramCase):
+
+  def test_the_summary_has_every_key(self):
+    path = self.path("summary.json")
+    done = self.run_program("train", SOFTMAX, "--steps", 85, "--summary", path)
+    summary = self.read_json(path)
+    self.assertEqual(set(summary), SUMMARY_KEYS)
+    expected = {
+        "model": "softmax_regression", "strategy": "one_device", "workers": 1, "ps": 0,
+        "devices": 1, "replicas": 1, "global_batch": 100, "steps": 85, "epochs": 2,
+        "examples": 8500, "restarts": 0
+    }
+    self.assertEqual({key: summary[key] for key in expected}, expected)
+    self.assertRegex(summary["params_sha256"], SHA256)
+    self.assertRegex(summary["state_sha256"], SHA256)
+    self.assertNotEqual(summary["params_sha256"], summary["state_sha256"])
+    for key in ("train_accuracy", "test_accuracy"):
+      self.assertGreater(summary[key], 0.5)
+      self.assertLessEqual(summary[key], 1)
+    for key in ("final_loss", "examples_per_second", "step_ms_p50", "first_step_seconds"):
+      self.assertGreater(summary[key], 0)
+    self.assertLessEqual(summary["step_ms_p50"], summary["step_ms_p95"])
+    self.assertGreater(summary["peak_rss_bytes"], 1 << 20)
+    self.assertIn(f"test accuracy {summary['test_accuracy']:.4f}\n", done.stdout)
+    self.assertIn(f"params_sha256 {summary['params_sha256']}\n", done.stdout)
+    self.assertIn("epoch 1", done.stdout)
+    self.assertNotIn("\r", done.stdout)
+
+  def test_the_same_bits_run_after_run(self):
+    one = self.train(SOFTMAX, "--steps", 50)
+    two = self.train(SOFTMAX, "--steps", 50)
+    for key in ("params_sha256", "state_sha256", "final_loss", "test_accuracy"):
+      self.assertEqual(one[key], two[key])
+    self.assertNotEqual(one["params_sha256"],
+                        self.train(SOFTMAX, "--steps", 50, "--seed", 1)["params_sha256"])
+
+  def test_the_same_bits_with_one_device_and_two(self):
+    one = self.train(CNN, "--steps", 4, "--devices", "cpu:1")
+    two = self.train(CNN, "--steps", 4, "--devices", "cpu:2")
+    self.assertEqual((one["devices"], one["replicas"], one["strategy"]), (1, 2, "one_device"))
+    self.assertEqual((two["devices"], two["replicas"], two["strategy"]), (2, 2, "mirrored"))
+    self.assertEqual(one["state_sha256"], two["state_sha256"])
+    other = self.train(CNN, "--steps", 4, "--replicas", 4, "--devices", "cpu:2")
+    self.assertEqual(other["replicas"], 4)
+    self.assertNotEqual(one["params_sha256"], other["params_sha256"])
+
+  def test_flags_win_over_the_file_and_over_each_other(self):
+    summary = self.train(SOFTMAX, "--set", "train.steps=3", "--set", "train.global_batch=50",
+                         "--set", "train.steps=4", "--set", "optimizer.name=momentum")
+    self.assertEqual((summary["steps"], summary["global_batch"]), (4, 50))
+    # The file has a number of steps, which the flag replaces.
+    self.assertEqual(self.train(SOFTMAX, "--epochs", 1)["steps"], 80)
+    two = self.train(SOFTMAX, "--steps", 2, "--seed", 2)["params_sha256"]
+    for order in (("--set", "train.seed=1", "--seed", 2), ("--seed", 1, "--set", "train.seed=2"),
+                  ("--seed", 1, "--seed", 2)):
+      self.assertEqual(self.train(SOFTMAX, "--steps", 2, *order)["params_sha256"], two)
+
+  def test_quiet_says_nothing(self):
+    done = self.run_program("train", SOFTMAX, "--steps", 2, "--quiet")
+    self.assertEqual(done.stdout, "")
+
+  def test_a_batch_larger_than_the_data_is_the_data(self):
+    summary = self.train(SOFTMAX, "--steps", 2, "--set", "train.global_batch=2000000000")
+    self.assertEqual(summary["examples"], 16000)
+
+  def test_gradient_accumulation_sees_every_sample(self):
+    summary = self.train(SOFTMAX, "--epochs", 1, "--set", "train.gradient_accumulation=3")
+    self.assertEqual(summary["examples"], 8000)
+    self.assertGreater(summary["test_accuracy"], 0.7)
+
+
+class ResumeTest(ProgramCase):
+  # Adam, dropout and a schedule: slots, random numbers and the step all have to come back.
+  ARGS = ("examples/configs/mnist_mlp.toml", "--set", "optimizer.name=adam", "--set",
+          "model.hidden=[8]", "--set", "optimizer.schedule.name=cosine", "--set",
+          "optimizer.schedule.decay_steps=300")
+
+  def test_going_on_equals_no_interruption(self):
+    whole = self.train(*self.ARGS, "--steps", 200)
+    checkpoints = self.path("checkpoints")
+    first = self.train(*self.ARGS, "--steps", 70, "--checkpoint-dir", checkpoints)
+    self.assertNotEqual(first["state_sha256"], whole["state_sha256"])
+    rest = self.train(*self.ARGS, "--steps", 200, "--checkpoint-dir", checkpoints, "--resume")
+    self.assertEqual(rest["steps"], 130)
+    self.assertEqual(rest["state_sha256"], whole["state_sha256"])
+    self.assertEqual(rest["test_accuracy"], whole["test_accuracy"])
+
+  def test_going_on_with_more_devices_equals_no_interruption(self):
+    args = (*self.ARGS, "--replicas", 4)
+    whole = self.train(*args, "--steps", 9)
+    checkpoints = self.path("checkpoints")
+    self.train(*args, "--steps", 4, "--devices", "cpu:3", "--checkpoint-dir", checkpoints)
+    rest = self.train(*args, "--steps", 9, "--devices", "cpu:2", "--checkpoint-dir", checkpoints,
+                      "--resume")
+    self.assertEqual(rest["state_sha256"], whole["state_sha256"])
+
+  def test_a_run_that_is_done_stays_as_it_is(self):
+    checkpoints = self.path("checkpoints")
+    args = (*self.ARGS, "--steps", 5, "--checkpoint-dir", checkpoints)
+    first = self.train(*args)
+    before = sorted(os.listdir(checkpoints))
+    done = self.run_program("train", *args, "--resume")
+    self.assertIn("nothing left to do: 5 steps were done before", done.stdout)
+    self.assertNotIn("nan", done.stdout)
+    again = self.train(*args, "--resume")
+    self.assertEqual(again["steps"], 0)
+    self.assertIsNone(again["final_loss"])
+    self.assertEqual(again["state_sha256"], first["state_sha256"])
+    self.assertEqual(sorted(os.listdir(checkpoints)), before)
+
+  def test_another_program_does_not_go_on(self):
+    checkpoints = self.path("checkpoints")
+    args = ("--checkpoint-dir", checkpoints)
+    self.train(SOFTMAX, "--steps", 2, *args)
+    resume = ("train", SOFTMAX, "--steps", 4, "--resume", *args)
+    self.assertIn("seed 0, this run has 1", self.error(4, *resume, "--seed", 1))
+    self.assertIn("global batch 50", self.error(4, *resume, "--set", "train.global_batch=50"))
+    self.assertIn("replicas 2", self.error(4, *resume, "--replicas", 2))
+    self.assertIn("momentum", self.error(4, *resume, "--set", "optimizer.name=momentum"))
+    other = ("train", "examples/configs/mnist_mlp.toml", "--steps", 4, "--resume", *args)
+    self.assertIn("dense1/kernel", self.error(4, *other))
+
+
+class InterruptTest(ProgramCase):
+
+  def interrupt(self, number, *args):
+    """Sends the signal once the run is under way. Returns its exit code and what it printed."""
+    command = self.command("train", SOFTMAX, "--steps", 10**9, "--set", "train.log_every_steps=1",
+                           *args)
+    with subprocess.Popen(command, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True) as process:
+      try:
+        first = process.stdout.readline()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=DEADLINE_SECONDS)
+      finally:
+        process.kill()
+    self.assertIn("step 1/", first)
+    return process.returncode, out
+
+  def test_a_signal_saves_what_was_done(self):
+    for number in (signal.SIGINT, signal.SIGTERM):
+      checkpoints = self.path(f"checkpoints{number}")
+      path = self.path("summary.json")
+      code, out = self.interrupt(number, "--checkpoint-dir", checkpoints, "--summary", path)
+      self.assertEqual(code, 5, out)
+      self.assertIn(f"checkpoint saved in {checkpoints}", out)
+      summary = self.read_json(path)
+      steps = summary["steps"]
+      self.assertIn(f"interrupted after {steps} steps", out)
+      self.assertIsNone(summary["test_accuracy"])
+      self.assertIsNotNone(summary["train_accuracy"])
+      whole = self.train(SOFTMAX, "--steps", steps + 3)
+      rest = self.train(SOFTMAX, "--steps", steps + 3, "--checkpoint-dir", checkpoints, "--resume")
+      self.assertEqual(rest["steps"], 3)
+      self.assertEqual(rest["state_sha256"], whole["state_sha256"])
+
+  def test_without_a_folder_nothing_is_saved_and_it_says_so(self):
+    code, out = self.interrupt(signal.SIGTERM)
+    self.assertEqual(code, 5, out)
+    self.assertIn("nothing saved, as there is no --checkpoint-dir", out)
+
+
+class CheckpointCommandsTest(ProgramCase):
+
+  def setUp(self):
+    super().setUp()
+    self.checkpoints = self.path("checkpoints")
+    self.summary = self.train(SOFTMAX, "--steps", 100, "--checkpoint-dir", self.checkpoints)
+
+  def test_evaluate_measures_what_train_measured(self):
+    path = self.path("evaluation.json")
+    done = self.run_program("evaluate", SOFTMAX, "--checkpoint", self.checkpoints, "--summary",
+                            path)
+    evaluation = self.read_json(path)
+    self.assertEqual(evaluation["test_accuracy"], self.summary["test_accuracy"])
+    self.assertEqual(evaluation["params_sha256"], self.summary["params_sha256"])
+    self.assertRegex(
+        done.stdout, r"\A2000 samples: loss \d\.\d{4}, accuracy "
+        rf"{self.summary['test_accuracy']:.4f}, top-5 accuracy \d\.\d{{4}}\n\Z")
+    # The batch of an evaluation changes nothing, nor do devices.
+    other = self.run_program("evaluate", SOFTMAX, "--checkpoint", self.checkpoints, "--set",
+                             "train.eval_batch=7", "--devices", "cpu:2")
+    self.assertEqual(other.stdout, done.stdout)
+
+  def test_evaluate_takes_a_single_checkpoint_that_was_moved(self):
+    moved = self.path("elsewhere")
+    shutil.move(os.path.dirname(self.checkpoint_file(self.checkpoints, "manifest.json")), moved)
+    done = self.run_program("evaluate", SOFTMAX, "--checkpoint", moved)
+    self.assertIn(f"accuracy {self.summary['test_accuracy']:.4f}", done.stdout)
+
+  def test_predict_prints_a_line_for_each_image(self):
+    images = "data/mnist/t10k-images-idx3-ubyte.gz"
+    done = self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, images)
+    lines = done.stdout.splitlines()
+    labels = test_labels()
+    self.assertEqual(len(lines), len(labels))
+    correct = 0
+    for index, (line, label) in enumerate(zip(lines, labels)):
+      match = re.fullmatch(rf"{re.escape(images)} {index} (\d) ([01]\.\d{{4}})", line)
+      self.assertIsNotNone(match, line)
+      self.assertTrue(0.1 <= float(match[2]) <= 1, line)
+      correct += int(match[1]) == label
+    self.assertAlmostEqual(correct / len(labels), self.summary["test_accuracy"], places=12)
+
+  def test_predict_reads_several_files_and_names_the_bad_one(self):
+    images = "data/mnist/t10k-images-idx3-ubyte.gz"
+    labels = "data/mnist/t10k-labels-idx1-ubyte.gz"
+    message = self.error(4, "predict", SOFTMAX, "--checkpoint", self.checkpoints, images, labels)
+    self.assertIn(labels, message)
+    self.assertIn("[28, 28, 1]", message)
+
+  def test_a_checkpoint_of_another_model_is_refused(self):
+    message = self.error(4, "evaluate", CNN, "--checkpoint", self.checkpoints)
+    self.assertIn("conv1/filter", message)
+
+
+class ListsAndBenchTest(ProgramCase):
+
+  def test_models(self):
+    lines = self.run_program("models").stdout.splitlines()
+    names = [line.split()[0] for line in lines]
+    self.assertEqual(names, sorted(names))
+    for name in ("softmax_regression", "mlp", "mnist_cnn", "lenet5", "resnet20", "resnet32",
+                 "resnet18", "resnet34", "resnet50"):
+      self.assertIn(name, names)
+
+  def test_ops(self):
+    lines = self.run_program("ops").stdout.splitlines()
+    names = [line.split()[0] for line in lines[1:]]
+    self.assertEqual(names, sorted(names))
+    for name in ("Conv2D", "MatMul", "Softmax", "BatchNorm", "Relu"):
+      self.assertIn(name, names)
+
+  def test_bench_step(self):
+    done = self.run_program("bench", "step", "--model", "softmax_regression", "--batch", 8,
+                            "--steps", 3, "--warmup", 1, "--optimizer", "adam")
+    result = json.loads(done.stdout)
+    self.assertEqual((result["model"], result["batch"], result["steps"]),
+                     ("softmax_regression", 8, 3))
+    self.assertGreater(result["step_ms_median"], 0)
+    self.assertGreater(result["first_loss"], result["last_loss"])
+
+  def test_bench_step_describes_its_plan(self):
+    done = self.run_program("bench", "step", "--model", "lenet5", "--batch", 2, "--plan")
+    self.assertIn("Conv2D", done.stdout)
+    self.assertRegex(done.stdout, r"arena \d+ bytes, scratch \d+ bytes, \d+ kernels")
+
+  def test_help_and_version(self):
+    self.assertRegex(self.run_program("--version").stdout, r"\Alockstep \d+\.\d+\.\d+\n\Z")
+    top = self.run_program("--help").stdout
+    for command in ("train", "evaluate", "predict", "bench", "models", "ops"):
+      self.assertIn(command, top)
+    train = self.run_program("train", "--help").stdout
+    for flag in ("--strategy", "--workers", "--ps", "--devices", "--replicas",
+                 "--threads-per-device", "--steps", "--epochs", "--seed", "--set", "--logdir",
+                 "--checkpoint-dir", "--resume", "--summary", "--quiet"):
+      self.assertIn(flag, train)
+
+
+if __name__ == "__main__":
+  main()
