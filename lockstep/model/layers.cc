@@ -150,6 +150,11 @@ Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOp
         fmt::format("layer '{}': {} groups do not divide the {} channels of its input", name,
                     options.groups, *channels)));
   }
+  if (options.kernel.size() != 2) {
+    return BuildContext(b).Fail(
+        InvalidArgument(fmt::format("layer '{}': a kernel of {} numbers, expected [height, width]",
+                                    name, options.kernel.size())));
+  }
   const Shape shape{options.kernel[0], options.kernel[1], *channels / options.groups,
                     options.filters};
   const Value filter = Parameter(ctx, "filter", shape, op::HeNormal());

@@ -123,6 +123,17 @@ TEST_F(LayersTest, GroupsMustDivideTheChannels) {
   EXPECT_THAT(Error(), HasSubstr("layer 'conv': 3 groups do not divide the 4 channels"));
 }
 
+TEST_F(LayersTest, AKernelHasTwoSides) {
+  EXPECT_FALSE(
+      Conv(Context(), "conv", Input(Shape{-1, 5, 5, 4}), {.filters = 6, .kernel = {3}}).valid());
+  EXPECT_THAT(Error(), HasSubstr("layer 'conv': a kernel of 1 numbers"));
+}
+
+TEST_F(LayersTest, NegativeUnitsAreAnErrorThatNamesTheLayer) {
+  EXPECT_FALSE(Dense(Context(), "dense", Input(Shape{-1, 5}), {.units = -1}).valid());
+  EXPECT_THAT(Error(), HasSubstr("dense"));
+}
+
 TEST_F(LayersTest, UnknownChannelsAreAnErrorThatNamesTheLayer) {
   EXPECT_FALSE(Dense(Context(), "first", Input(Shape{-1, -1}), {.units = 2}).valid());
   EXPECT_THAT(Error(), HasSubstr("layer 'first'"));
@@ -192,6 +203,30 @@ TEST_F(LayersTest, BatchNormOutsideOfTrainingUsesTheRunningStatistics) {
   Write("norm/offset", {1});
   EXPECT_THAT(Run(y), ElementsAre(11, 31));
   EXPECT_TRUE(graph_.Collection(collection::kUpdateOps).empty());
+}
+
+// Rows with the means 2 and 5 and the variances 1 and 9.
+TEST_F(LayersTest, LayerNormNormalisesEachRow) {
+  const Value x = Floats(Shape{2, 2}, {1, 3, 8, 2});
+  const Value y = LayerNormalization(Context(), "norm", x, 1e-12);
+  Write("norm/scale", {2, 10});
+  Write("norm/offset", {0, 1});
+  EXPECT_THAT(Run(y), ElementsAre(-2, 11, 2, -9));
+}
+
+TEST_F(LayersTest, InBfloat16TheVariablesStayFloat32) {
+  ModelContext context = Context();
+  context.compute = DType::kBFloat16;
+  Value x = Conv(context, "conv", Input(Shape{-1, 4, 4, 2}), {.filters = 3});
+  EXPECT_EQ(x.dtype(), DType::kBFloat16);
+  x = BatchNormalization(context, "norm", x);
+  x = Dense(context, "dense", x, {.units = 2, .activation = Activation::kRelu});
+  EXPECT_EQ(x.dtype(), DType::kBFloat16);
+  LayerNormalization(context, "rows", x);
+  ASSERT_TRUE(b_.status().ok()) << Error();
+  for (const Value& variable : graph_.Collection(collection::kVariables)) {
+    EXPECT_EQ(variable.dtype(), DType::kFloat32) << variable.name();
+  }
 }
 
 TEST_F(LayersTest, DropoutIsTheIdentityOutsideOfTraining) {

@@ -31,7 +31,8 @@ void FuseBackward(const Node& grad, const Uses& uses, Rewriter& rewriter) {
   const Node* relu = relu_grad->inputs[1].node;
   const Node* norm = grad.inputs[3].node;
   if (relu->op->name != "Relu" || norm->op->name != "BatchNorm" ||
-      !(relu->inputs[0] == Value{const_cast<Node*>(norm), 0})) {
+      !(relu->inputs[0] == Value{const_cast<Node*>(norm), 0}) ||
+      !uses.SeeTheSameVariables(norm, &grad)) {
     return;
   }
   Replacement fused;

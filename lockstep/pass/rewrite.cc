@@ -1,6 +1,7 @@
 #include "lockstep/pass/rewrite.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace lockstep::pass {
 namespace {
@@ -35,6 +36,7 @@ class Copier {
     LS_ASSIGN_OR_RETURN(Node * made, copy_->AddNode(std::move(spec)));
     for (size_t i = 0; i < replacement.outputs.size(); ++i) {
       replaced_[replacement.outputs[i]] = made->output(static_cast<int>(i));
+      nodes_[replacement.outputs[i].node] = made;
     }
     nodes_[&at] = made;
     return OkStatus();
@@ -80,6 +82,50 @@ Uses::Uses(const SpecializedGraph& graph) {
   }
   fetched_.insert(graph.fetches.begin(), graph.fetches.end());
   waited_for_.insert(graph.targets.begin(), graph.targets.end());
+  FindWritesBefore(*graph.graph);
+}
+
+void Uses::FindWritesBefore(const Graph& graph) {
+  std::unordered_map<const Node*, size_t> numbers;
+  for (const auto& node : graph.nodes()) {
+    if (node->op->writes_variables()) {
+      numbers.emplace(node.get(), numbers.size());
+    }
+  }
+  for (const auto& node : graph.nodes()) {
+    std::vector<bool> before;
+    const auto follow = [&](const Node* other) {
+      const auto number = numbers.find(other);
+      const auto others = writes_before_.find(other);
+      if (number == numbers.end() && others == writes_before_.end()) {
+        return;
+      }
+      before.resize(numbers.size());
+      if (number != numbers.end()) {
+        before[number->second] = true;
+      }
+      if (others != writes_before_.end()) {
+        std::transform(before.begin(), before.end(), others->second.begin(), before.begin(),
+                       std::logical_or<>());
+      }
+    };
+    for (const Value& input : node->inputs) {
+      follow(input.node);
+    }
+    std::for_each(node->control_inputs.begin(), node->control_inputs.end(), follow);
+    if (!before.empty()) {
+      writes_before_.emplace(node.get(), std::move(before));
+    }
+  }
+}
+
+bool Uses::SeeTheSameVariables(const Node* earlier, const Node* later) const {
+  const auto before_earlier = writes_before_.find(earlier);
+  const auto before_later = writes_before_.find(later);
+  if (before_later == writes_before_.end()) {
+    return true;
+  }
+  return before_earlier != writes_before_.end() && before_earlier->second == before_later->second;
 }
 
 const std::vector<Node*>& Uses::readers(Value value) const {
@@ -91,7 +137,8 @@ const std::vector<Node*>& Uses::readers(Value value) const {
 bool Uses::PrivateTo(Value value, const Node* reader) const {
   const std::vector<Node*>& all = readers(value);
   return all.size() == 1 && all[0] == reader && !fetched_.contains(value) &&
-         !waited_for_.contains(value.node) && value.node->control_inputs.empty();
+         !waited_for_.contains(value.node) && value.node->control_inputs.empty() &&
+         SeeTheSameVariables(value.node, reader);
 }
 
 void Rewriter::Replace(const std::vector<const Node*>& nodes, const Node* at,

@@ -10,7 +10,7 @@
 
 namespace lockstep::pass {
 
-// Who uses the values and nodes of a specialised graph.
+// Who uses the values and nodes of a specialised graph (whose nodes come after what they read).
 class Uses {
  public:
   explicit Uses(const SpecializedGraph& graph);
@@ -18,12 +18,20 @@ class Uses {
   // Nodes that read the value, once per input.
   const std::vector<Node*>& readers(Value value) const;
 
-  // The value has one reader and is not fetched, and nothing waits for its node by control: what
-  // makes it may become a part of its reader.
+  // The value has one reader and is not fetched, nothing waits for its node by control, and its node
+  // sees the variables as its reader does: what makes it may become a part of its reader.
   bool PrivateTo(Value value, const Node* reader) const;
 
+  // Both nodes follow the same writes of variables, so that what one of them reads the other may
+  // read instead. `earlier` must lead to `later`.
+  bool SeeTheSameVariables(const Node* earlier, const Node* later) const;
+
  private:
+  void FindWritesBefore(const Graph& graph);
+
   std::unordered_map<Value, std::vector<Node*>, ValueHash> readers_;
+  // For each node that follows a write of a variable: the numbers of those writes.
+  std::unordered_map<const Node*, std::vector<bool>> writes_before_;
   std::unordered_set<Value, ValueHash> fetched_;
   std::unordered_set<const Node*> waited_for_;
 };

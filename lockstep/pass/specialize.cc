@@ -21,6 +21,11 @@ class Specializer {
   Result<SpecializedGraph> Run(std::span<const Value> fetches, std::span<Node* const> targets);
 
  private:
+  // A placeholder with a feed is there before the step: who waits for it waits for nothing.
+  bool IsFedPlaceholder(const Node& node) const {
+    return node.op->name == "Placeholder" && feeds_.contains({const_cast<Node*>(&node), 0});
+  }
+
   // Marks what is needed, walking back from the fetches and targets and stopping at feeds.
   void Mark(std::span<const Value> fetches, std::span<Node* const> targets);
   Status CopyNode(const Node& node);
@@ -38,7 +43,7 @@ void Specializer::Mark(std::span<const Value> fetches, std::span<Node* const> ta
   needed_.assign(graph_.nodes().size(), false);
   std::vector<const Node*> stack;
   const auto visit = [&](const Node* node) {
-    if (!needed_[static_cast<size_t>(node->id)]) {
+    if (!needed_[static_cast<size_t>(node->id)] && !IsFedPlaceholder(*node)) {
       needed_[static_cast<size_t>(node->id)] = true;
       stack.push_back(node);
     }
@@ -107,7 +112,9 @@ Status Specializer::CopyNode(const Node& node) {
     spec.inputs.push_back(mapped);
   }
   for (const Node* control : node.control_inputs) {
-    spec.control_inputs.push_back(copies_.at(control));
+    if (!IsFedPlaceholder(*control)) {
+      spec.control_inputs.push_back(copies_.at(control));
+    }
   }
   spec.attrs = node.attrs;
   spec.device = node.device;
@@ -138,7 +145,9 @@ Result<SpecializedGraph> Specializer::Run(std::span<const Value> fetches,
     result_.fetches.push_back(mapped);
   }
   for (Node* target : targets) {
-    result_.targets.push_back(copies_.at(target));
+    if (!IsFedPlaceholder(*target)) {
+      result_.targets.push_back(copies_.at(target));
+    }
   }
   return std::move(result_);
 }

@@ -21,7 +21,7 @@ struct SpecializedGraph {
   // Placeholders in the order of the request; invalid if nothing needs the feed.
   std::vector<Value> feeds;
   std::vector<Value> fetches;
-  std::vector<Node*> targets;
+  std::vector<Node*> targets;  // without fed placeholders, where nothing is left to run
 };
 
 // Errors: a placeholder that is needed and not fed, a feed of the wrong type or shape, a shape that

@@ -137,6 +137,14 @@ TEST_F(ModelFromConfigTest, EveryLayer) {
   }
 }
 
+TEST_F(ModelFromConfigTest, LayerNorm) {
+  const ModelConfig config = ParseLayers({"type = 'layer_norm'\nepsilon = 0.25"});
+  EXPECT_EQ(Build(config, Shape{-1, 5}).shape(), (Shape{-1, 5})) << b_.status().ToString();
+  EXPECT_THAT(Variables(), ElementsAre(Pair("layer1_layer_norm/offset", "[5]"),
+                                       Pair("layer1_layer_norm/scale", "[5]")));
+  EXPECT_EQ(graph_.nodes().back()->attrs.GetFloat("epsilon"), 0.25);
+}
+
 TEST_F(ModelFromConfigTest, TrainingAndEvaluationHaveTheSameVariables) {
   const ModelConfig config = ParseLayers({"type = 'dropout'\nrate = 0.5", "type = 'batch_norm'",
                                           "type = 'dense'\nunits = 3", "type = 'batch_norm'"});

@@ -183,6 +183,43 @@ TEST(ProgramTest, OtherVariablesInEvaluationAreAnErrorThatNamesThem) {
               HasSubstr("in evaluation the model has the variable 'b/bias'"));
 }
 
+// One step of the same batch from the same initial values.
+TEST(ProgramTest, Bfloat16ChangesTheRoundingOnly) {
+  Vector losses;
+  std::vector<Vector> kernels;
+  for (const bool bf16 : {false, true}) {
+    ProgramOptions options = Options(Shape{28, 28, 1}, 10, "momentum");
+    options.bf16 = bf16;
+    const Program program = Build(model::MakeModel("lenet5", {}).value(), options);
+    const TrainGraph& train = program.train;
+    for (const Value& variable : train.graph->Collection(collection::kVariables)) {
+      EXPECT_EQ(variable.dtype(), DType::kFloat32) << variable.name();
+    }
+    const auto session = exec::Session::Create(*train.graph, {}).value();
+    ASSERT_TRUE(session->Initialize().ok());
+    std::vector<float> images(2 * 784);
+    for (size_t i = 0; i < images.size(); ++i) {
+      images[i] = std::sin(static_cast<float>(i));
+    }
+    const Result<std::vector<Tensor>> out =
+        session->Run({{train.features, Floats(Shape{2, 28, 28, 1}, images)},
+                      {train.labels, Tensor::From<int32_t>(Shape{2}, {0, 2}).value()},
+                      {train.global_count, Tensor::Scalar(2.0F).value()},
+                      {train.learning_rate, Tensor::Scalar(0.1F).value()},
+                      {train.step, Tensor::Scalar(1.0F).value()}},
+                     {train.loss}, {train.train_op});
+    ASSERT_TRUE(out.ok()) << out.status().ToString();
+    losses.push_back((*out)[0].ToDoubles()[0]);
+    kernels.push_back(session->variables().Read("logits/kernel").value().ToDoubles());
+  }
+  // bfloat16 has 8 significant bits.
+  EXPECT_NEAR(losses[1], losses[0], 0.02 * losses[0]);
+  EXPECT_NE(kernels[1], kernels[0]);
+  for (size_t i = 0; i < kernels[0].size(); ++i) {
+    EXPECT_NEAR(kernels[1][i], kernels[0][i], 0.02);
+  }
+}
+
 // Every model of the zoo takes a step, and evaluates with what it learnt.
 class ZooProgramTest : public ::testing::TestWithParam<std::string> {};
 

@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SOFTMAX = "examples/configs/mnist_softmax.toml"
 CNN = "examples/configs/mnist_cnn.toml"
 # Far more than any command here takes; a hang must end with a message.
-DEADLINE_SECONDS = 250
+DEADLINE_SECONDS = 100
 
 SHA256 = re.compile("[0-9a-f]{64}")
 

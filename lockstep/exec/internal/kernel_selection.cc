@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lockstep/exec/internal/copy_layout.h"
 #include "lockstep/exec/internal/reference_kernel.h"
@@ -44,7 +45,7 @@ class KernelSelector {
   Result<int> Adapt(const Node& node, int id, DType dtype, const Layout& layout);
   Result<int> AdaptConst(int id, DType dtype, const Layout& layout);
   // Adds a step that converts `from` into the (new) value `to`.
-  Status AddReorder(const Node& node, std::string kind, int from, int to);
+  Status AddReorder(const Node& node, std::string kind, int from, int to, std::vector<int> after);
 
   int AddValue(PlanValue value);
 
@@ -52,6 +53,12 @@ class KernelSelector {
 
   // Steps that the control inputs of a node wait for.
   std::vector<int> ControlSteps(const Node& node) const;
+
+  // The same, and the steps that make the inputs.
+  std::vector<int> StepsBefore(const Node& node) const;
+
+  // Marks a node that follows a write of a variable by data or control.
+  void NoteWrites(const Node& node);
 
   const pass::SpecializedGraph& graph_;
   VariableStore& store_;
@@ -62,6 +69,7 @@ class KernelSelector {
   std::unordered_map<const Variable*, int> variable_values_;
   // Adapted copies: (value, type) with their layouts.
   std::map<std::pair<int, DType>, std::vector<int>> adapted_;
+  std::unordered_set<const Node*> after_write_;
 };
 
 int KernelSelector::AddValue(PlanValue value) {
@@ -82,6 +90,28 @@ std::vector<int> KernelSelector::ControlSteps(const Node& node) const {
     }
   }
   return steps;
+}
+
+std::vector<int> KernelSelector::StepsBefore(const Node& node) const {
+  std::vector<int> steps = ControlSteps(node);
+  for (const Value& input : node.inputs) {
+    const auto it = last_step_.find(input.node);
+    if (it != last_step_.end()) {
+      steps.push_back(it->second);
+    }
+  }
+  return steps;
+}
+
+void KernelSelector::NoteWrites(const Node& node) {
+  const auto follows = [&](const Node* before) {
+    return before->op->writes_variables() || after_write_.contains(before);
+  };
+  if (std::any_of(node.control_inputs.begin(), node.control_inputs.end(), follows) ||
+      std::any_of(node.inputs.begin(), node.inputs.end(),
+                  [&](const Value& input) { return follows(input.node); })) {
+    after_write_.insert(&node);
+  }
 }
 
 Status KernelSelector::AddConst(const Node& node) {
@@ -157,7 +187,8 @@ Result<KernelSelector::Choice> KernelSelector::Choose(const Node& node) const {
   return choice;
 }
 
-Status KernelSelector::AddReorder(const Node& node, std::string kind, int from, int to) {
+Status KernelSelector::AddReorder(const Node& node, std::string kind, int from, int to,
+                                  std::vector<int> after) {
   const TensorDesc& source = plan_.value(from).desc;
   const TensorDesc& target = plan_.value(to).desc;
   LS_ASSIGN_OR_RETURN(op::Reorder reorder,
@@ -168,7 +199,7 @@ Status KernelSelector::AddReorder(const Node& node, std::string kind, int from, 
   step.kind = std::move(kind);
   step.inputs = {from};
   step.outputs = {to};
-  step.after = ControlSteps(node);
+  step.after = std::move(after);
   step.kernel.scratch_bytes = reorder.scratch_bytes;
   step.kernel.run = [run = std::move(reorder.run)](const KernelArgs& args) {
     return run(args.inputs[0], args.outputs[0], args.scratch);
@@ -201,9 +232,9 @@ Result<int> KernelSelector::Adapt(const Node& node, int id, DType dtype, const L
   if (value.desc.dtype == dtype && value.desc.layout == layout) {
     return id;
   }
-  // A node with control inputs may have to see a variable as it is after another step wrote it.
+  // A node behind a write may have to see the variable as it is then: it gets its own copy.
   const bool shared =
-      node.control_inputs.empty() || plan_.root_of(id).storage != Storage::kVariable;
+      plan_.root_of(id).storage != Storage::kVariable || !after_write_.contains(&node);
   std::vector<int>& copies = adapted_[{id, dtype}];
   if (shared) {
     const auto copy = std::find_if(copies.begin(), copies.end(),
@@ -220,7 +251,8 @@ Result<int> KernelSelector::Adapt(const Node& node, int id, DType dtype, const L
     target.desc = {dtype, value.desc.shape, layout, false};
     result = AddValue(std::move(target));
     const bool converts = value.desc.dtype != dtype;
-    LS_TRY(AddReorder(node, converts ? "Convert" : "Reorder", id, result));
+    LS_TRY(AddReorder(node, converts ? "Convert" : "Reorder", id, result,
+                      shared ? std::vector<int>{} : StepsBefore(node)));
   }
   if (shared) {
     copies.push_back(result);
@@ -301,6 +333,7 @@ Status KernelSelector::AddStep(const Node& node) {
 }
 
 Status KernelSelector::AddNode(const Node& node) {
+  NoteWrites(node);
   if (node.op->name == "Placeholder") {
     return OkStatus();  // feeds were added first
   }
@@ -324,7 +357,7 @@ Status KernelSelector::AddFetches() {
     value.external = static_cast<int>(plan_.fetches.size());
     plan_.fetches.push_back(value.desc);
     const int target = AddValue(std::move(value));
-    LS_TRY(AddReorder(*fetch.node, "Fetch", id, target));
+    LS_TRY(AddReorder(*fetch.node, "Fetch", id, target, ControlSteps(*fetch.node)));
   }
   return OkStatus();
 }

@@ -89,8 +89,10 @@ void MemoryPlanner::TakeOver(const PlanStep& step, size_t output, int position) 
   }
   // Another input in the same buffer may be read at other places than those written so far, and
   // another output may have taken the buffer over already.
-  for (const int other : step.inputs) {
-    if (other != kNoValue && other != from && roots_[static_cast<size_t>(other)] == old_root) {
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const int other = step.inputs[i];
+    if (static_cast<int>(i) != input && other != kNoValue &&
+        roots_[static_cast<size_t>(other)] == old_root) {
       return;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/exec/internal/copy_layout.h"
 #include "lockstep/graph/op_def.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -15,18 +16,38 @@ struct ReferenceCall {
   std::vector<bool> bound;
 
   Status operator()(const KernelArgs& args) const;
+
+ private:
+  Status Load(const TensorDesc& desc, const void* data, std::vector<double>& values) const;
+  Status Store(const TensorDesc& desc, const std::vector<double>& values, void* data) const;
 };
+
+Status ReferenceCall::Load(const TensorDesc& desc, const void* data,
+                           std::vector<double>& values) const {
+  LS_ASSIGN_OR_RETURN(const Tensor plain, Tensor::Allocate(desc.dtype, desc.shape));
+  LS_TRY(CopyLayout(desc.shape, desc.dtype, desc.layout, data, Layout(), plain.data()));
+  values.resize(static_cast<size_t>(desc.shape.num_elements()));
+  ConvertElements(desc.dtype, plain.data(), DType::kFloat64, values.data(),
+                  desc.shape.num_elements());
+  return OkStatus();
+}
+
+Status ReferenceCall::Store(const TensorDesc& desc, const std::vector<double>& values,
+                            void* data) const {
+  LS_ASSIGN_OR_RETURN(const Tensor plain, Tensor::Allocate(desc.dtype, desc.shape));
+  ConvertElements(DType::kFloat64, values.data(), desc.dtype, plain.data(),
+                  desc.shape.num_elements());
+  return CopyLayout(desc.shape, desc.dtype, Layout(), plain.data(), desc.layout, data);
+}
 
 Status ReferenceCall::operator()(const KernelArgs& args) const {
   std::vector<Shape> input_shapes;
   std::vector<std::vector<double>> input_values;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const int64_t count = inputs[i].shape.num_elements();
     input_shapes.push_back(inputs[i].shape);
-    input_values.emplace_back(static_cast<size_t>(bound[i] ? count : 0));
+    input_values.emplace_back();
     if (bound[i]) {
-      ConvertElements(inputs[i].dtype, args.inputs[i], DType::kFloat64, input_values[i].data(),
-                      count);
+      LS_TRY(Load(inputs[i], args.inputs[i], input_values[i]));
     }
   }
   std::vector<Shape> output_shapes;
@@ -43,14 +64,12 @@ Status ReferenceCall::operator()(const KernelArgs& args) const {
                                            output_values, variables, *args.step, output_dtypes}));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (node->op->Writes(static_cast<int>(i))) {
-      ConvertElements(DType::kFloat64, variables[i].data(), inputs[i].dtype, args.inputs[i],
-                      inputs[i].shape.num_elements());
+      LS_TRY(Store(inputs[i], variables[i], args.inputs[i]));
     }
   }
   // Outputs of ops that write variables are those variables.
   for (size_t i = 0; i < outputs.size() && !node->op->writes_variables(); ++i) {
-    ConvertElements(DType::kFloat64, output_values[i].data(), outputs[i].dtype, args.outputs[i],
-                    outputs[i].shape.num_elements());
+    LS_TRY(Store(outputs[i], output_values[i], args.outputs[i]));
   }
   return OkStatus();
 }
@@ -67,12 +86,16 @@ Result<Kernel> MakeReferenceKernel(const KernelRequest& request) {
     return Unimplemented(fmt::format("{} has no CPU kernel for ({})", op.name, types));
   }
   ReferenceCall call{&request.node, {}, {}, {}};
+  Kernel kernel;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
+    // A variable that is written stays in its layout.
+    const bool written = op.Writes(static_cast<int>(i));
+    kernel.input_layouts.push_back(written ? request.inputs[i].layout : Layout());
     call.inputs.push_back(request.inputs[i]);
+    call.inputs.back().layout = kernel.input_layouts.back();
     call.bound.push_back(!op.UsesShapeOnly(static_cast<int>(i)));
   }
   call.outputs.assign(request.outputs.begin(), request.outputs.end());
-  Kernel kernel;
   if (op.writes_variables()) {
     // The variable that is written first is the result.
     for (size_t i = 0; i < call.outputs.size(); ++i) {
