@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "lockstep/base/internal/descriptor.h"
+#include "lockstep/base/descriptor.h"
 
 namespace lockstep {
 namespace {

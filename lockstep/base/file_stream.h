@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lockstep/base/internal/descriptor.h"
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/result.h"
 
 namespace lockstep {

@@ -214,9 +214,9 @@ Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x
   if (!channels.ok()) {
     return BuildContext(b).Fail(channels.status());
   }
-  const Value scale = op::InitializedVariable(b, "scale", Shape{*channels}, op::Ones());
-  const Value offset = op::InitializedVariable(b, "offset", Shape{*channels}, op::Zeros());
-  return op::LayerNorm(b, x, scale, offset, 1, epsilon);
+  const Value scale = Parameter(ctx, "scale", Shape{*channels}, op::Ones());
+  const Value offset = Parameter(ctx, "offset", Shape{*channels}, op::Zeros());
+  return op::LayerNorm(b, Computed(ctx, x), scale, offset, 1, epsilon);
 }
 
 Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate) {

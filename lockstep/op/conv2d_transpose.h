@@ -1,4 +1,5 @@
-// Conv2DTranspose: the transpose of Conv2D (tf.nn.conv2d_transpose), which upsamples by its strides.
+// Conv2DTranspose: the transpose of Conv2D (tf.nn.conv2d_transpose), which upsamples by its
+// strides.
 //
 // x is [N, H, W, I] ("NHWC") or [N, I, H, W] ("NCHW"); the filter is [kh, kw, O, I], that of the
 // Conv2D which would lead from the result back to x's shape. Output size, unless output_size gives

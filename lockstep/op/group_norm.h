@@ -1,5 +1,5 @@
-// Group normalisation of x [N, H, W, C] ("NHWC") or [N, C, H, W] ("NCHW") (Wu and He, 2018): mean and
-// biased variance over the pixels and the C / groups channels of each group of each image, then
+// Group normalisation of x [N, H, W, C] ("NHWC") or [N, C, H, W] ("NCHW") (Wu and He, 2018): mean
+// and biased variance over the pixels and the C / groups channels of each group of each image, then
 //
 //   y = (x - mean) / sqrt(variance + epsilon) * scale + offset
 //

@@ -19,8 +19,8 @@ constexpr int kDy = 0;
 constexpr int kX = 1;
 constexpr int kScale = 2;
 
-// Columns of a parameter gradient that are summed up together, and rows between changes from float32
-// to float64.
+// Columns of a parameter gradient that are summed up together, and rows between changes from
+// float32 to float64.
 constexpr int64_t kColumns = 64;
 constexpr int64_t kRows = 128;
 

@@ -20,9 +20,7 @@ using ::testing::ElementsAre;
 
 class FuseBiasTest : public FusionFixture {
  protected:
-  Value Product() {
-    return op::MatMul(b_, Input({4, 6}, "a"), Input({6, 5}, "b"));
-  }
+  Value Product() { return op::MatMul(b_, Input({4, 6}, "a"), Input({6, 5}, "b")); }
 
   Value Image() {
     return op::Conv2D(b_, Input({2, 7, 6, 3}, "image"), Input({3, 3, 3, 8}, "filter"),
@@ -52,10 +50,8 @@ TEST_F(FuseBiasTest, MatMulWithBiasAndRelu) {
 }
 
 TEST_F(FuseBiasTest, TransposedOperandsStayTransposed) {
-  const Value product =
-      op::MatMul(b_, Input({6, 4}, "a"), Input({5, 6}, "b"), true, true);
-  EXPECT_THAT(FusedOps({op::BiasAdd(b_, product, Input({5}, "bias"))}),
-              ElementsAre("FusedMatMul"));
+  const Value product = op::MatMul(b_, Input({6, 4}, "a"), Input({5, 6}, "b"), true, true);
+  EXPECT_THAT(FusedOps({op::BiasAdd(b_, product, Input({5}, "bias"))}), ElementsAre("FusedMatMul"));
 }
 
 TEST_F(FuseBiasTest, Conv2DWithBiasAndRelu) {

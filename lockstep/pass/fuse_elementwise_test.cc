@@ -32,7 +32,8 @@ class FuseElementwiseTest : public FusionFixture {
 TEST_F(FuseElementwiseTest, ATreeBecomesOneNode) {
   const Value x = Input({5, 7});
   const Value y = Input({5, 7}, "y");
-  const Value tree = op::Add(b_, op::Mul(b_, op::Tanh(b_, x), y), op::Square(b_, op::Sub(b_, x, y)));
+  const Value tree =
+      op::Add(b_, op::Mul(b_, op::Tanh(b_, x), y), op::Square(b_, op::Sub(b_, x, y)));
   const SpecializedGraph fused = Fused({tree});
   EXPECT_THAT(Ops(fused), ElementsAre("FusedElementwise"));
   // Each value from outside is read once.

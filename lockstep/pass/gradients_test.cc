@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "lockstep/op/activation.h"
 #include "lockstep/op/arg_max.h"
 #include "lockstep/op/binary.h"
 #include "lockstep/op/cast.h"

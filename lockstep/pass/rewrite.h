@@ -18,8 +18,8 @@ class Uses {
   // Nodes that read the value, once per input.
   const std::vector<Node*>& readers(Value value) const;
 
-  // The value has one reader and is not fetched, nothing waits for its node by control, and its node
-  // sees the variables as its reader does: what makes it may become a part of its reader.
+  // The value has one reader and is not fetched, nothing waits for its node by control, and its
+  // node sees the variables as its reader does: what makes it may become a part of its reader.
   bool PrivateTo(Value value, const Node* reader) const;
 
   // Both nodes follow the same writes of variables, so that what one of them reads the other may
@@ -38,12 +38,12 @@ class Uses {
 
 // The node that takes the place of a group.
 struct Replacement {
-  std::string op;
+  std::string op = {};
   // Values of the old graph, all made before the node that the replacement stands at.
-  std::vector<Value> inputs;
-  AttrMap attrs;
+  std::vector<Value> inputs = {};
+  AttrMap attrs = {};
   // Old values that the outputs of the new node take the place of, in order.
-  std::vector<Value> outputs;
+  std::vector<Value> outputs = {};
 };
 
 class Rewriter {

@@ -91,7 +91,6 @@ clip_global_norm = 1
 name = "momentum"
 nesterov = true
 momentum = 0.8
-weight_decay = 1
 l2 = 1e-4
 decay_exclude = ["*bias", "*beta"]
 [optimizer.schedule]
@@ -130,7 +129,6 @@ logdir = "runs/b"
   EXPECT_EQ(config.optimizer.name, "momentum");
   EXPECT_TRUE(config.optimizer.nesterov);
   EXPECT_EQ(config.optimizer.momentum, 0.8);
-  EXPECT_EQ(config.optimizer.weight_decay, 1);
   EXPECT_EQ(config.optimizer.l2, 1e-4);
   EXPECT_THAT(config.optimizer.decay_exclude, ElementsAre("*bias", "*beta"));
   EXPECT_THAT(config.optimizer.schedule.boundaries, ElementsAre(10, 20));
@@ -191,13 +189,17 @@ TEST(ConfigTest, WrongTypesSayWhatWasFoundAndWhatIsAllowed) {
             "f.toml:8:1: train: found an array of 1, allowed are sections: [train]");
 }
 
+TEST(ConfigTest, DecayThatTheOptimizerDoesNotKnowIsRefused) {
+  EXPECT_THAT(Error("weight_decay = 0.1"),
+              HasSubstr("has no effect for optimizer.name = 'sgd', only for adamw, lars, lamb"));
+}
+
 TEST(ConfigTest, ValuesOutOfRangeAreErrors) {
   EXPECT_EQ(Error("[train]\nglobal_batch = 0"),
             "f.toml:9:16: train.global_batch: found 0, allowed are integers from 1 to 2147483647");
   EXPECT_EQ(
-      Error("weight_decay = -0.5"),
-      "f.toml:8:16: optimizer.weight_decay: found the real number -0.5, allowed are numbers of "
-      "at least 0");
+      Error("l2 = -0.5"),
+      "f.toml:8:6: optimizer.l2: found the real number -0.5, allowed are numbers of at least 0");
   for (const char* value : {"nan", "inf", "-inf", "1.0", "-0.1"}) {
     EXPECT_THAT(Error(std::string("[train]\nlabel_smoothing = ") + value),
                 HasSubstr("allowed are numbers from 0 to less than 1"));

@@ -319,6 +319,7 @@ class GradientsTest : public ::testing::Test {
     }
     EXPECT_TRUE(b_.status().ok()) << b_.status().ToString();
     const auto session = exec::Session::Create(graph_, {}).value();
+    EXPECT_TRUE(session->Initialize().ok());
     std::vector<Vector> result;
     const Result<std::vector<Tensor>> tensors = session->Run({}, fetches);
     EXPECT_TRUE(tensors.ok()) << tensors.status().ToString();

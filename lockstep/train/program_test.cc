@@ -272,7 +272,12 @@ TEST_P(ZooProgramTest, TrainsAndEvaluatesATinyBatch) {
     }
     EXPECT_NEAR(sum, 1, 1e-5);
   }
-  EXPECT_NEAR((*out)[1].ToDoubles()[0], -std::log(shares[3]) - std::log(shares[17]), 1e-3);
+  // Deep networks are so sure of themselves before training that a share may round to zero.
+  if (shares[3] > 1e-30 && shares[17] > 1e-30) {
+    EXPECT_NEAR((*out)[1].ToDoubles()[0], -std::log(shares[3]) - std::log(shares[17]), 1e-3);
+  } else {
+    EXPECT_GT((*out)[1].ToDoubles()[0], 60.0);
+  }
 }
 
 std::vector<std::string> ModelNames() {

@@ -1,5 +1,5 @@
-// What tests of fusion passes share: inputs with spread values, the ops of a graph, and a check that
-// a rewritten graph computes what the original one does.
+// What tests of fusion passes share: inputs with spread values, the ops of a graph, and a check
+// that a rewritten graph computes what the original one does.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -82,9 +82,9 @@ class FusionFixture : public ::testing::Test {
     ASSERT_TRUE(got.ok()) << got.status().ToString();
     ASSERT_TRUE(expected.ok()) << expected.status().ToString();
     for (size_t i = 0; i < fetches.size(); ++i) {
-      EXPECT_EQ(op::testing::ArrayDifference(fetches[i].name(), (*got)[i], (*expected)[i],
-                                             tolerance),
-                "");
+      EXPECT_EQ(
+          op::testing::ArrayDifference(fetches[i].name(), (*got)[i], (*expected)[i], tolerance),
+          "");
     }
   }
 

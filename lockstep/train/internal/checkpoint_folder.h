@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/internal/descriptor.h"
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/result.h"
 
 namespace lockstep::train::internal {

@@ -1,4 +1,4 @@
-#include "lockstep/base/internal/descriptor.h"
+#include "lockstep/base/descriptor.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
