@@ -299,9 +299,20 @@ std::vector<const toml::table*> SectionReader::Tables(std::string_view key) {
 }
 
 void SectionReader::Require(std::string_view key, std::string_view reason) {
-  if (!Has(key)) {
-    context_.Fail(where(), fmt::format("missing key '{}'{}", FullName(key), reason));
+  if (Has(key)) {
+    return;
   }
+  // A misspelt key is why it is missing.
+  const std::string_view wanted[] = {key};
+  if (table_ != nullptr) {
+    for (const auto& [name, node] : *table_) {
+      if (std::find(known_.begin(), known_.end(), name.str()) == known_.end() &&
+          NearestName(name.str(), wanted) == key) {
+        FailUnknown(name.str(), SourceOf(name, node), wanted);
+      }
+    }
+  }
+  context_.Fail(where(), fmt::format("missing key '{}'{}", FullName(key), reason));
 }
 
 void SectionReader::Refuse(std::string_view key, std::string_view reason) {
@@ -330,11 +341,16 @@ void SectionReader::Finish() {
     }
   }
   if (first != nullptr) {
-    const std::string name = FullName(first->str());
-    context_.Fail(context_.Where(name, first_source),
-                  fmt::format("unknown {} '{}'{}", section_.empty() ? "section" : "key", name,
-                              DidYouMean(first->str(), known)));
+    FailUnknown(first->str(), first_source, known);
   }
+}
+
+void SectionReader::FailUnknown(std::string_view key, const toml::source_region& source,
+                                std::span<const std::string_view> known) {
+  const std::string name = FullName(key);
+  context_.Fail(context_.Where(name, source),
+                fmt::format("unknown {} '{}'{}", section_.empty() ? "section" : "key", name,
+                            DidYouMean(key, known)));
 }
 
 }  // namespace lockstep::train

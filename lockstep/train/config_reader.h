@@ -88,7 +88,8 @@ class SectionReader {
 
   bool Has(std::string_view key) const;
 
-  // Fails if the key is not there. `reason` ends the message: " for data.source = 'mnist'".
+  // Fails if the key is not there, or for an unknown key that is this one misspelt. `reason` ends
+  // the message: " for data.source = 'mnist'".
   void Require(std::string_view key, std::string_view reason = "");
   // Fails if it is, because it would have no effect.
   void Refuse(std::string_view key, std::string_view reason);
@@ -111,6 +112,8 @@ class SectionReader {
   void Mismatch(std::string_view key, const toml::node& node, std::string_view allowed);
   // The elements of an array, or nothing after an error.
   const toml::array* List(std::string_view key, std::string_view allowed);
+  void FailUnknown(std::string_view key, const toml::source_region& source,
+                   std::span<const std::string_view> known);
   // One integer of the key's value, checked.
   bool OneInt(std::string_view key, const toml::node& node, IntRange range, int64_t& value);
 

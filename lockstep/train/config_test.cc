@@ -166,6 +166,15 @@ TEST(ConfigTest, UnknownKeysAndSectionsSuggestTheNearest) {
   EXPECT_THAT(Error("zzz = 1\naaa = 1"), HasSubstr("'optimizer.zzz'"));
 }
 
+TEST(ConfigTest, AMisspeltKeyIsNotMissing) {
+  const auto error = [](const std::string& text) { return Parse(text).status().message(); };
+  EXPECT_EQ(error("[model]\nname = 'mlp'\n[data]\nsource = 'mnist'\npaht = 'x'"),
+            "f.toml:5:1: unknown key 'data.paht', did you mean 'path'?");
+  EXPECT_EQ(error("[model]\nnmae = 'mlp'"),
+            "f.toml:2:1: unknown key 'model.nmae', did you mean 'name'?");
+  EXPECT_THAT(error("[model]\nhidden = [1]"), StartsWith("f.toml:1:1: missing key 'model.name'"));
+}
+
 TEST(ConfigTest, WrongTypesSayWhatWasFoundAndWhatIsAllowed) {
   EXPECT_EQ(Error("[train]\nsteps = 'five'"),
             "f.toml:9:9: train.steps: found 'five', allowed are integers from 0 to 1000000000000");
