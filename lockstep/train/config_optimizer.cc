@@ -146,15 +146,11 @@ void ReadOptimizer(SectionReader& reader, ConfigContext& context, OptimizerConfi
   if (optimizer.schedule.name == "piecewise") {
     reader.Refuse("learning_rate",
                   "has no effect with a piecewise schedule, which has its own values");
-    reader.Finish();
-    return;
-  }
-  reader.Real("learning_rate", kNotNegative, optimizer.learning_rate);
-  // A misspelt key is named rather than missed.
-  reader.Finish();
-  if (context.ok()) {
+  } else {
     reader.Require("learning_rate");
+    reader.Real("learning_rate", kNotNegative, optimizer.learning_rate);
   }
+  reader.Finish();
 }
 
 }  // namespace lockstep::train
