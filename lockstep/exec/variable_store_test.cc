@@ -3,13 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <numeric>
+#include <thread>
 
 namespace lockstep::exec {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+// [n, c, h, w] with channels in blocks of 8, as nChw8c.
+Layout BlockedChannels(const Shape& shape) {
+  const int64_t channels = (shape.dim(1) + 7) / 8 * 8;
+  const int64_t pixels = shape.dim(2) * shape.dim(3);
+  const int64_t padded[] = {shape.dim(0), channels, shape.dim(2), shape.dim(3)};
+  const int64_t strides[] = {channels * pixels, pixels * 8, shape.dim(3) * 8, 8};
+  const Layout::Block blocks[] = {{1, 8}};
+  return Layout::Blocked(shape, padded, strides, blocks);
+}
 
 Tensor Counting(const Shape& shape) {
   Tensor tensor = Tensor::Allocate(DType::kFloat32, shape).value();
@@ -18,64 +30,152 @@ Tensor Counting(const Shape& shape) {
   return tensor;
 }
 
-TEST(VariableStoreTest, WritesAndReads) {
-  VariableStore store;
-  ASSERT_TRUE(store.GetOrCreate("w", DType::kFloat32, Shape{2, 3}).ok());
-  EXPECT_THAT(store.Read("w").status().message(), HasSubstr("variable 'w' is not initialised"));
-  const Tensor value = Counting(Shape{2, 3});
-  ASSERT_TRUE(store.Write("w", value).ok());
-  EXPECT_EQ(store.Read("w").value().ToDoubles(), value.ToDoubles());
-  // A copy: the caller's tensor is its own.
-  value.values<float>()[0] = 99;
-  EXPECT_EQ(store.Read("w").value().values<float>()[0], 1);
+std::vector<double> Values(const Result<Tensor>& tensor) {
+  return tensor.value().ToDoubles();
 }
 
-TEST(VariableStoreTest, ErrorsSayWhatDiffers) {
-  VariableStore store;
-  ASSERT_TRUE(store.GetOrCreate("w", DType::kFloat32, Shape{2, 3}).ok());
-  EXPECT_THAT(store.GetOrCreate("w", DType::kFloat32, Shape{3, 2}).status().message(),
-              HasSubstr("variable 'w' is float32 [3, 2] here, it was made as float32 [2, 3]"));
-  EXPECT_FALSE(store.GetOrCreate("v", DType::kFloat32, Shape{-1}).ok());
-  EXPECT_EQ(store.Find("v"), nullptr);
-  EXPECT_EQ(store.Read("v").status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(store.Write("v", Counting(Shape{2})).code(), StatusCode::kNotFound);
-  EXPECT_THAT(store.Write("w", Counting(Shape{6})).message(),
-              HasSubstr("its new value float32 [6]"));
+class VariableStoreTest : public ::testing::Test {
+ protected:
+  VariableStore store_;
+};
+
+TEST_F(VariableStoreTest, MakesAVariableOnce) {
+  Variable* made = store_.GetOrCreate("w", DType::kFloat32, Shape{2, 3}).value();
+  EXPECT_EQ(made->name, "w");
+  EXPECT_FALSE(made->initialized);
+  EXPECT_FALSE(made->settled);
+  EXPECT_TRUE(made->layout.is_plain());
+  EXPECT_GE(made->buffer->size(), 24U);
+  EXPECT_EQ(store_.GetOrCreate("w", DType::kFloat32, Shape{2, 3}).value(), made);
+  EXPECT_EQ(store_.Find("w"), made);
+  EXPECT_EQ(store_.Find("v"), nullptr);
 }
 
-TEST(VariableStoreTest, RelayoutKeepsTheContents) {
-  VariableStore store;
-  const Shape shape{3, 5};
-  Variable* variable = store.GetOrCreate("w", DType::kFloat32, shape).value();
-  ASSERT_TRUE(store.Write("w", Counting(shape)).ok());
-  // Columns in blocks of four, padded to eight.
-  const std::array<int64_t, 2> padded = {3, 8};
-  const std::array<int64_t, 2> strides = {4, 12};
-  const std::array<Layout::Block, 1> blocks = {{{1, 4}}};
-  const Layout blocked = Layout::Blocked(shape, padded, strides, blocks);
-  ASSERT_TRUE(Relayout(*variable, blocked).ok());
-  EXPECT_EQ(variable->layout, blocked);
-  const auto* stored = static_cast<const float*>(variable->buffer->data());
-  EXPECT_EQ(stored[4], 6);   // row 1, column 0
-  EXPECT_EQ(stored[12], 5);  // row 0, column 4
-  EXPECT_EQ(stored[13], 0);  // padding
-  EXPECT_EQ(store.Read("w").value().ToDoubles(), Counting(shape).ToDoubles());
-  ASSERT_TRUE(Relayout(*variable, Layout()).ok());
-  EXPECT_EQ(store.Read("w").value().ToDoubles(), Counting(shape).ToDoubles());
+TEST_F(VariableStoreTest, AnotherTypeOrShapeIsAnError) {
+  ASSERT_TRUE(store_.GetOrCreate("w", DType::kFloat32, Shape{2, 3}).ok());
+  const Status type = store_.GetOrCreate("w", DType::kInt32, Shape{2, 3}).status();
+  EXPECT_EQ(type.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(type.message(), HasSubstr("variable 'w' is int32 [2, 3] here, it was made as "
+                                        "float32 [2, 3]"));
+  EXPECT_FALSE(store_.GetOrCreate("w", DType::kFloat32, Shape{3, 2}).ok());
+  EXPECT_THAT(store_.GetOrCreate("open", DType::kFloat32, Shape{-1}).status().message(),
+              HasSubstr("variable 'open' needs a fully known shape, found [?]"));
+  EXPECT_EQ(store_.Find("open"), nullptr);
 }
 
-TEST(VariableStoreTest, ListsInOrderOfName) {
-  VariableStore store;
-  for (const char* name : {"b", "a/x", "a"}) {
-    ASSERT_TRUE(store.GetOrCreate(name, DType::kFloat32, Shape{}).ok());
+TEST_F(VariableStoreTest, AllInOrderOfName) {
+  Variable* b = store_.GetOrCreate("b", DType::kFloat32, Shape{}).value();
+  Variable* c = store_.GetOrCreate("c", DType::kFloat32, Shape{}).value();
+  Variable* a = store_.GetOrCreate("a", DType::kFloat32, Shape{}).value();
+  EXPECT_THAT(store_.All(), ElementsAre(a, b, c));
+  store_.Clear();
+  EXPECT_THAT(store_.All(), ElementsAre());
+}
+
+TEST_F(VariableStoreTest, ReadsWhatWasWritten) {
+  ASSERT_TRUE(store_.GetOrCreate("w", DType::kFloat32, Shape{2, 2}).ok());
+  const Tensor value = Counting(Shape{2, 2});
+  ASSERT_TRUE(store_.Write("w", value).ok());
+  const Tensor read = store_.Read("w").value();
+  EXPECT_THAT(Values(read), ElementsAre(1, 2, 3, 4));
+  // A copy: neither follows the other.
+  value.values<float>()[0] = 9;
+  read.values<float>()[1] = 9;
+  EXPECT_THAT(Values(store_.Read("w")), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(VariableStoreTest, ReadAndWriteErrors) {
+  ASSERT_TRUE(store_.GetOrCreate("w", DType::kFloat32, Shape{2}).ok());
+  EXPECT_EQ(store_.Read("v").status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(store_.Read("v").status().message(), HasSubstr("no variable 'v'"));
+  EXPECT_EQ(store_.Read("w").status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(store_.Read("w").status().message(), HasSubstr("'w' is not initialised"));
+  EXPECT_EQ(store_.Write("v", Counting(Shape{2})).code(), StatusCode::kNotFound);
+  EXPECT_THAT(store_.Write("w", Counting(Shape{3})).message(),
+              HasSubstr("variable 'w' is float32 [2], its new value float32 [3]"));
+  const Tensor ints = Tensor::From<int32_t>(Shape{2}, {1, 2}).value();
+  EXPECT_FALSE(store_.Write("w", ints).ok());
+  EXPECT_FALSE(store_.Find("w")->initialized);
+}
+
+TEST_F(VariableStoreTest, OtherLayoutsKeepTheContents) {
+  const Shape shape{2, 5, 3, 4};
+  Variable* w = store_.GetOrCreate("w", DType::kFloat32, shape).value();
+  const Tensor value = Counting(shape);
+  ASSERT_TRUE(store_.Write("w", value).ok());
+  const Layout blocked = BlockedChannels(shape);
+  ASSERT_TRUE(Relayout(*w, blocked).ok());
+  EXPECT_EQ(w->layout, blocked);
+  ASSERT_EQ(w->buffer->size(), blocked.Bytes(shape, DType::kFloat32));
+
+  // Element by element where the layout says, and zeros between.
+  const auto* storage = static_cast<const float*>(w->buffer->data());
+  double sum = 0;
+  for (size_t i = 0; i < w->buffer->size() / sizeof(float); ++i) {
+    sum += storage[i];
   }
-  std::vector<std::string> names;
-  for (const Variable* variable : store.All()) {
-    names.push_back(variable->name);
+  EXPECT_EQ(sum, 120 * 121 / 2);
+  const int64_t index[] = {1, 3, 2, 1};
+  EXPECT_EQ(storage[blocked.OffsetOf(shape, index)], 1 + ((1 * 5 + 3) * 3 + 2) * 4 + 1);
+
+  EXPECT_EQ(store_.Read("w").value().ToDoubles(), value.ToDoubles());
+  const Tensor negative = Counting(shape);
+  for (float& element : negative.values<float>()) {
+    element = -element;
   }
-  EXPECT_THAT(names, ::testing::ElementsAre("a", "a/x", "b"));
-  store.Clear();
-  EXPECT_TRUE(store.All().empty());
+  ASSERT_TRUE(store_.Write("w", negative).ok());
+  EXPECT_EQ(w->layout, blocked);
+  EXPECT_EQ(store_.Read("w").value().ToDoubles(), negative.ToDoubles());
+  ASSERT_TRUE(Relayout(*w, Layout()).ok());
+  EXPECT_EQ(store_.Read("w").value().ToDoubles(), negative.ToDoubles());
+}
+
+TEST_F(VariableStoreTest, AnUninitialisedVariableMayMoveToo) {
+  const Shape shape{1, 3, 2, 2};
+  Variable* w = store_.GetOrCreate("w", DType::kFloat32, shape).value();
+  ASSERT_TRUE(Relayout(*w, BlockedChannels(shape)).ok());
+  EXPECT_FALSE(w->initialized);
+  ASSERT_TRUE(store_.Write("w", Counting(shape)).ok());
+  EXPECT_EQ(store_.Read("w").value().ToDoubles(), Counting(shape).ToDoubles());
+}
+
+TEST_F(VariableStoreTest, TheSameLayoutMovesNothing) {
+  Variable* w = store_.GetOrCreate("w", DType::kFloat32, Shape{2}).value();
+  const void* data = w->buffer->data();
+  ASSERT_TRUE(Relayout(*w, Layout()).ok());
+  EXPECT_EQ(w->buffer->data(), data);
+}
+
+TEST_F(VariableStoreTest, EmptyAndScalarVariables) {
+  ASSERT_TRUE(store_.GetOrCreate("empty", DType::kFloat32, Shape{0, 3}).ok());
+  ASSERT_TRUE(store_.Write("empty", Counting(Shape{0, 3})).ok());
+  EXPECT_EQ(store_.Read("empty").value().num_elements(), 0);
+  ASSERT_TRUE(store_.GetOrCreate("scalar", DType::kInt64, Shape{}).ok());
+  ASSERT_TRUE(store_.Write("scalar", Tensor::Scalar<int64_t>(7).value()).ok());
+  EXPECT_THAT(Values(store_.Read("scalar")), ElementsAre(7));
+}
+
+TEST_F(VariableStoreTest, ThreadsThatAskForOneVariableGetTheSame) {
+  constexpr int kThreads = 8;
+  std::vector<Variable*> found(kThreads, nullptr);
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this, i, &found] {
+      for (int n = 0; n < 50; ++n) {
+        const std::string own = "own" + std::to_string(i) + "_" + std::to_string(n);
+        EXPECT_TRUE(store_.GetOrCreate(own, DType::kFloat32, Shape{n}).ok());
+        EXPECT_NE(store_.Find(own), nullptr);
+      }
+      found[static_cast<size_t>(i)] =
+          store_.GetOrCreate("shared", DType::kFloat32, Shape{3}).value();
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_THAT(found, Each(store_.Find("shared")));
+  EXPECT_EQ(store_.All().size(), 50U * kThreads + 1);
 }
 
 }  // namespace
