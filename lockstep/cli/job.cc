@@ -117,6 +117,26 @@ Outcome BuildJobProgram(Job& job) {
   return Done();
 }
 
+// Reads the configuration with the flags over it, and refuses what is not there yet by name.
+Outcome ReadConfig(const JobFlags& flags, train::Config& config) {
+  Result<int> devices = ParseDevices(flags.devices);
+  if (!devices.ok()) {
+    return Fail(ExitCode::kUsage, devices.status());
+  }
+  if (Status status = CheckStrategy(flags, *devices); !status.ok()) {
+    return Fail(ExitCode::kUsage, std::move(status));
+  }
+  Result<train::Config> read = train::LoadConfig(flags.config_path, flags.overrides);
+  if (!read.ok()) {
+    return Fail(ExitCode::kUsage, read.status());
+  }
+  config = std::move(read).value();
+  if (Status status = CheckConfig(config); !status.ok()) {
+    return Fail(ExitCode::kUsage, std::move(status));
+  }
+  return Done();
+}
+
 }  // namespace
 
 Result<int> ParseDevices(const std::string& text) {
@@ -148,25 +168,6 @@ train::TrainerOptions Job::TrainerOptionsOf() const {
   options.eval_batch = config.train.eval_batch;
   options.optimizer = config.optimizer;
   return options;
-}
-
-Outcome ReadConfig(const JobFlags& flags, train::Config& config) {
-  Result<int> devices = ParseDevices(flags.devices);
-  if (!devices.ok()) {
-    return Fail(ExitCode::kUsage, devices.status());
-  }
-  if (Status status = CheckStrategy(flags, *devices); !status.ok()) {
-    return Fail(ExitCode::kUsage, std::move(status));
-  }
-  Result<train::Config> read = train::LoadConfig(flags.config_path, flags.overrides);
-  if (!read.ok()) {
-    return Fail(ExitCode::kUsage, read.status());
-  }
-  config = std::move(read).value();
-  if (Status status = CheckConfig(config); !status.ok()) {
-    return Fail(ExitCode::kUsage, std::move(status));
-  }
-  return Done();
 }
 
 Outcome PrepareJob(const JobFlags& flags, Job& job) {

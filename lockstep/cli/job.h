@@ -39,9 +39,6 @@ struct Job {
   train::TrainerOptions TrainerOptionsOf() const;
 };
 
-// Reads the configuration with the flags over it, and refuses what is not there yet by name.
-Outcome ReadConfig(const JobFlags& flags, train::Config& config);
-
 // Loads the data and builds the program and the strategy. An error is one message with its exit
 // code.
 Outcome PrepareJob(const JobFlags& flags, Job& job);

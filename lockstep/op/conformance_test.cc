@@ -26,10 +26,6 @@ const std::map<std::string_view, std::string_view> kWithoutSamples = {
     {"Variable", "is storage, not a computation"},
 };
 
-// Ops that oneDNN sums up in as many parts as there are threads: the number of threads of a device
-// is one of the things that results may depend on.
-const std::set<std::string_view> kThreadsMayChangeBits = {"Conv2DBackpropFilter"};
-
 // Ops whose kernels sum in another order with another number of threads. Contract C1 fixes the
 // threads of a replica, so they need only give the same bits in every run.
 const std::map<std::string_view, std::string_view> kThreadsChangeSums = {
