@@ -123,10 +123,63 @@ DeviceName DeviceName::MergedWith(const DeviceName& inner) const {
   return merged;
 }
 
+DeviceName DeviceName::FilledFrom(const DeviceName& base) const {
+  DeviceName filled = base.MergedWith(*this);
+  if (type && !index) {
+    filled.index.reset();
+  }
+  return filled;
+}
+
+Result<DeviceName> DeviceName::CombinedWith(const DeviceName& other, bool soft) const {
+  DeviceName combined = MergedWith(other);
+  const auto differ = [](const auto& a, const auto& b) { return a && b && *a != *b; };
+  const bool types_differ = differ(type, other.type);
+  if (differ(job, other.job) || differ(replica, other.replica) || differ(task, other.task) ||
+      (!soft && (types_differ || differ(index, other.index)))) {
+    return InvalidArgument(fmt::format("the device names '{}' and '{}' contradict each other",
+                                       ToString(), other.ToString()));
+  }
+  if (types_differ) {
+    combined.type.reset();
+  }
+  if (types_differ || differ(index, other.index)) {
+    combined.index.reset();
+  } else if (index) {
+    combined.index = index;
+  }
+  return combined;
+}
+
 bool DeviceName::CompatibleWith(const DeviceName& other) const {
   const auto agree = [](const auto& a, const auto& b) { return !a || !b || *a == *b; };
   return agree(job, other.job) && agree(replica, other.replica) && agree(task, other.task) &&
          agree(type, other.type) && agree(index, other.index);
+}
+
+bool DeviceName::Covers(const DeviceName& other) const {
+  const auto covers = [](const auto& a, const auto& b) { return !a || (b && *a == *b); };
+  return covers(job, other.job) && covers(replica, other.replica) && covers(task, other.task) &&
+         covers(type, other.type) && covers(index, other.index);
+}
+
+bool DeviceName::SameTask(const DeviceName& other) const {
+  return names_task() && job == other.job && replica == other.replica && task == other.task;
+}
+
+DeviceName DeviceName::TaskPart() const {
+  DeviceName part;
+  part.job = job;
+  part.replica = replica;
+  part.task = task;
+  return part;
+}
+
+DeviceName DeviceName::LocalPart() const {
+  DeviceName part;
+  part.type = type;
+  part.index = index;
+  return part;
 }
 
 std::string DeviceName::ToString() const {
