@@ -44,6 +44,7 @@ Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& f
   contents.model_variables = job.program.model_variables;
   contents.slot_variables = job.program.slot_variables;
   contents.program_fingerprint = FingerprintOf(job);
+  contents.config = job.config.text;
   return train::SaveCheckpoint(dir, contents, *job.strategy->shared_variables()).status();
 }
 

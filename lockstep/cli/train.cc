@@ -72,8 +72,8 @@ void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
   }
 }
 
-Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
-               const train::FitResult& fit, train::Summary summary) {
+Outcome Finish(const TrainFlags& flags, Job& job, const train::FitResult& fit,
+               train::Summary summary) {
   if (fit.steps == 0 && !flags.quiet) {
     fmt::print("nothing left to do: {} steps were done before\n", fit.end.step);
   }
@@ -88,12 +88,8 @@ Outcome Finish(const TrainFlags& flags, Job& job, train::Trainer& trainer,
                flags.checkpoint_dir.empty() ? "; nothing saved, as there is no --checkpoint-dir"
                                             : ", checkpoint saved in " + flags.checkpoint_dir);
   }
-  if (!fit.stopped_early && job.dataset.test.size() > 0) {
-    Result<train::Metrics> test = trainer.Evaluate(job.dataset.test);
-    if (!test.ok()) {
-      return Fail(CodeOf(test.status()), test.status());
-    }
-    summary.test_accuracy = test->accuracy;
+  if (fit.test.has_value()) {
+    summary.test_accuracy = fit.test->accuracy;
   }
   if (Status status = FillSummary(job, fit, summary); !status.ok()) {
     return Fail(ExitCode::kOther, std::move(status));
@@ -160,7 +156,7 @@ Outcome Train(const TrainFlags& given) {
     summary.first_step_seconds =
         age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
   }
-  return Finish(flags, job, trainer, *fit, std::move(summary));
+  return Finish(flags, job, *fit, std::move(summary));
 }
 
 }  // namespace lockstep::cli

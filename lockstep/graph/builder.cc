@@ -10,6 +10,9 @@ namespace lockstep {
 
 void Builder::Fail(Status status, SourceLocation where) {
   if (status_.ok()) {
+    if (where.line != 0 && caller_.line != 0) {
+      where = caller_;
+    }
     status_ = where.line == 0 ? std::move(status)
                               : status.With(fmt::format("{}:{}", where.file, where.line));
   }
@@ -39,8 +42,9 @@ Node* Builder::Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs
   spec.control_inputs = controls_;
   spec.attrs = std::move(attrs);
   spec.device = device_;
-  spec.file = where.file;
-  spec.line = where.line;
+  const SourceLocation origin = caller_.line != 0 ? caller_ : where;
+  spec.file = origin.file;
+  spec.line = origin.line;
   Result<Node*> node = graph_.AddNode(std::move(spec));
   if (!node.ok()) {
     // The message already names the line.
@@ -54,6 +58,17 @@ Value BuildContext::Add(std::string_view op, std::vector<Value> inputs, AttrMap 
                         std::string_view name) const {
   Node* node = AddNode(op, std::move(inputs), std::move(attrs), name);
   return node == nullptr ? Value{} : Value{node, 0};
+}
+
+CallerScope::CallerScope(Builder& builder, SourceLocation where)
+    : builder_(builder), saved_(builder.caller_) {
+  if (builder.caller_.line == 0) {
+    builder.caller_ = where;
+  }
+}
+
+CallerScope::~CallerScope() {
+  builder_.caller_ = saved_;
 }
 
 NameScope::NameScope(Builder& builder, std::string_view name)

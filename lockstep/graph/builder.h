@@ -44,6 +44,7 @@ class Builder {
   std::string Scoped(std::string_view name) const;
 
  private:
+  friend class CallerScope;
   friend class NameScope;
   friend class DeviceScope;
   friend class ControlScope;
@@ -53,6 +54,8 @@ class Builder {
   std::string name_scope_;
   std::string device_;
   std::vector<Node*> controls_;
+  // What nodes and errors are attributed to, instead of the line that makes them; line 0: nothing.
+  SourceLocation caller_ = {};
 };
 
 // What every front-end takes first: the builder and, by the implicit conversion, the caller's line.
@@ -88,6 +91,20 @@ class BuildContext {
  private:
   Builder& builder_;
   SourceLocation where_;
+};
+
+// Nodes and errors made while it lives are attributed to `where`: the ops of a layer to the line
+// that called the layer. The outermost scope wins.
+class CallerScope {
+ public:
+  CallerScope(Builder& builder, SourceLocation where);
+  CallerScope(const CallerScope&) = delete;
+  CallerScope& operator=(const CallerScope&) = delete;
+  ~CallerScope();
+
+ private:
+  Builder& builder_;
+  const SourceLocation saved_;
 };
 
 // Names of nodes made while it lives start with "outer/name/". A name that was used before gets a

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "lockstep/op/activation.h"
@@ -35,17 +36,41 @@ constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations = 
      {"tanh", Activation::kTanh},
      {"softplus", Activation::kSoftplus}}};
 
-// The last dimension, which every layer needs to know.
-Result<int64_t> ChannelsOf(std::string_view name, Value x) {
-  const Shape& shape = x.shape();
-  if (shape.rank() < 2 || shape.dim(-1) <= 0) {
-    return InvalidArgument(fmt::format(
-        "layer '{}': its input has the shape {}, expected [batch, ..., channels] with known "
-        "channels",
-        name, shape.ToString()));
+// What a layer stands in while it is built: its name scope and its caller's line.
+class LayerScope {
+ public:
+  LayerScope(Builder& builder, std::string_view name, SourceLocation where)
+      : builder_(builder), name_(name), caller_(builder, where), scope_(builder, name) {}
+
+  // The last dimension of the input, which every layer needs to know; nothing after an error.
+  std::optional<int64_t> ChannelsOf(Value x) const {
+    if (!builder_.status().ok()) {
+      return std::nullopt;
+    }
+    if (!x.valid()) {
+      Fail("its input is not a value of the graph");
+      return std::nullopt;
+    }
+    const Shape& shape = x.shape();
+    if (shape.rank() < 2 || shape.dim(-1) <= 0) {
+      Fail(fmt::format(
+          "its input has the shape {}, expected [batch, ..., channels] with known channels",
+          shape.ToString()));
+      return std::nullopt;
+    }
+    return shape.dim(-1);
   }
-  return shape.dim(-1);
-}
+
+  void Fail(std::string_view what) const {
+    BuildContext(builder_).Fail(InvalidArgument(fmt::format("layer '{}': {}", name_, what)));
+  }
+
+ private:
+  Builder& builder_;
+  const std::string_view name_;
+  const CallerScope caller_;
+  const NameScope scope_;
+};
 
 // The value in the type that the network computes in.
 Value Computed(const ModelContext& ctx, Value x) {
@@ -86,8 +111,9 @@ Result<Activation> ParseActivation(std::string_view name) {
   return InvalidArgument(fmt::format("unknown activation '{}': allowed are {}", name, allowed));
 }
 
-Value Activate(const ModelContext& ctx, Value x, Activation activation) {
+Value Activate(const ModelContext& ctx, Value x, Activation activation, SourceLocation where) {
   Builder& b = ctx.builder;
+  const CallerScope caller(b, where);
   switch (activation) {
     case Activation::kNone:
       return x;
@@ -111,21 +137,16 @@ Value Activate(const ModelContext& ctx, Value x, Activation activation) {
   return {};
 }
 
-Value Dense(const ModelContext& ctx, std::string_view name, Value x, const DenseOptions& options) {
+Value Dense(const ModelContext& ctx, std::string_view name, Value x, const DenseOptions& options,
+            SourceLocation where) {
   Builder& b = ctx.builder;
-  if (!x.valid()) {
-    return {};
-  }
-  const NameScope scope(b, name);
-  if (x.shape().rank() > 2) {
+  const LayerScope layer(b, name, where);
+  if (x.valid() && x.shape().rank() > 2) {
     x = op::Flatten(b, x);
   }
-  if (!x.valid()) {
+  const std::optional<int64_t> inputs = layer.ChannelsOf(x);
+  if (!inputs.has_value()) {
     return {};
-  }
-  const Result<int64_t> inputs = ChannelsOf(name, x);
-  if (!inputs.ok()) {
-    return BuildContext(b).Fail(inputs.status());
   }
   const Value kernel = Parameter(ctx, "kernel", Shape{*inputs, options.units}, op::GlorotUniform());
   Value y = op::MatMul(b, Computed(ctx, x), kernel);
@@ -135,25 +156,23 @@ Value Dense(const ModelContext& ctx, std::string_view name, Value x, const Dense
   return Activate(ctx, y, options.activation);
 }
 
-Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOptions& options) {
+Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOptions& options,
+           SourceLocation where) {
   Builder& b = ctx.builder;
-  if (!x.valid()) {
+  const LayerScope layer(b, name, where);
+  const std::optional<int64_t> channels = layer.ChannelsOf(x);
+  if (!channels.has_value()) {
     return {};
   }
-  const NameScope scope(b, name);
-  const Result<int64_t> channels = ChannelsOf(name, x);
-  if (!channels.ok()) {
-    return BuildContext(b).Fail(channels.status());
-  }
   if (options.groups < 1 || *channels % options.groups != 0) {
-    return BuildContext(b).Fail(InvalidArgument(
-        fmt::format("layer '{}': {} groups do not divide the {} channels of its input", name,
-                    options.groups, *channels)));
+    layer.Fail(fmt::format("{} groups do not divide the {} channels of its input", options.groups,
+                           *channels));
+    return {};
   }
   if (options.kernel.size() != 2) {
-    return BuildContext(b).Fail(
-        InvalidArgument(fmt::format("layer '{}': a kernel of {} numbers, expected [height, width]",
-                                    name, options.kernel.size())));
+    layer.Fail(
+        fmt::format("a kernel of {} numbers, expected [height, width]", options.kernel.size()));
+    return {};
   }
   const Shape shape{options.kernel[0], options.kernel[1], *channels / options.groups,
                     options.filters};
@@ -172,15 +191,12 @@ Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOp
 }
 
 Value BatchNormalization(const ModelContext& ctx, std::string_view name, Value x,
-                         const BatchNormOptions& options) {
+                         const BatchNormOptions& options, SourceLocation where) {
   Builder& b = ctx.builder;
-  if (!x.valid()) {
+  const LayerScope layer(b, name, where);
+  const std::optional<int64_t> channels = layer.ChannelsOf(x);
+  if (!channels.has_value()) {
     return {};
-  }
-  const NameScope scope(b, name);
-  const Result<int64_t> channels = ChannelsOf(name, x);
-  if (!channels.ok()) {
-    return BuildContext(b).Fail(channels.status());
   }
   const Shape shape{*channels};
   const Value scale = op::InitializedVariable(b, "scale", shape, op::Ones());
@@ -204,26 +220,25 @@ Value BatchNormalization(const ModelContext& ctx, std::string_view name, Value x
   return norm.y;
 }
 
-Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x, double epsilon) {
+Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x, double epsilon,
+                         SourceLocation where) {
   Builder& b = ctx.builder;
-  if (!x.valid()) {
+  const LayerScope layer(b, name, where);
+  const std::optional<int64_t> channels = layer.ChannelsOf(x);
+  if (!channels.has_value()) {
     return {};
-  }
-  const NameScope scope(b, name);
-  const Result<int64_t> channels = ChannelsOf(name, x);
-  if (!channels.ok()) {
-    return BuildContext(b).Fail(channels.status());
   }
   const Value scale = Parameter(ctx, "scale", Shape{*channels}, op::Ones());
   const Value offset = Parameter(ctx, "offset", Shape{*channels}, op::Zeros());
   return op::LayerNorm(b, Computed(ctx, x), scale, offset, 1, epsilon);
 }
 
-Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate) {
-  if (!ctx.training || !x.valid()) {
+Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate,
+                   SourceLocation where) {
+  if (!ctx.training) {
     return x;
   }
-  const NameScope scope(ctx.builder, name);
+  const LayerScope layer(ctx.builder, name, where);
   return op::Dropout(ctx.builder, x, rate, 0, ctx.builder.Scoped("dropout"));
 }
 

@@ -1,7 +1,7 @@
 // Layers: the usual building blocks of networks, made of ops and variables. Images are NHWC. Each
 // layer opens a name scope, so that its variables are called "scope/filter", "scope/bias" and so
 // on; building a network twice (for training and for evaluation) in graphs of their own gives the
-// same names, which is how they share variables.
+// same names, which is how they share variables. Errors name the line that called the layer.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ enum class Activation { kNone, kRelu, kLeakyRelu, kElu, kGelu, kSilu, kSigmoid, 
 
 // "none", "relu", "leaky_relu"...
 Result<Activation> ParseActivation(std::string_view name);
-Value Activate(const ModelContext& ctx, Value x, Activation activation);
+Value Activate(const ModelContext& ctx, Value x, Activation activation,
+               SourceLocation where = SourceLocation::Current());
 
 struct DenseOptions {
   int64_t units = 0;
@@ -38,7 +39,8 @@ struct DenseOptions {
 
 // x [N, ...] is flattened to [N, K]; kernel [K, units] (Glorot uniform), bias [units] (zeros).
 // Returns [N, units].
-Value Dense(const ModelContext& ctx, std::string_view name, Value x, const DenseOptions& options);
+Value Dense(const ModelContext& ctx, std::string_view name, Value x, const DenseOptions& options,
+            SourceLocation where = SourceLocation::Current());
 
 struct ConvOptions {
   int64_t filters = 0;
@@ -54,7 +56,8 @@ struct ConvOptions {
 };
 
 // x [N, H, W, C]; filter [h, w, C / groups, filters] (He normal), bias [filters] (zeros).
-Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOptions& options);
+Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOptions& options,
+           SourceLocation where = SourceLocation::Current());
 
 struct BatchNormOptions {
   // What the running statistics keep of their old value (TensorFlow's meaning and default).
@@ -66,12 +69,14 @@ struct BatchNormOptions {
 // global batch (the variance unbiased, as in tf.nn.fused_batch_norm), by nodes in the collection
 // update_ops.
 Value BatchNormalization(const ModelContext& ctx, std::string_view name, Value x,
-                         const BatchNormOptions& options = {});
+                         const BatchNormOptions& options = {},
+                         SourceLocation where = SourceLocation::Current());
 
 Value LayerNormalization(const ModelContext& ctx, std::string_view name, Value x,
-                         double epsilon = 1e-5);
+                         double epsilon = 1e-5, SourceLocation where = SourceLocation::Current());
 
 // Identity outside of training.
-Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate);
+Value DropoutLayer(const ModelContext& ctx, std::string_view name, Value x, double rate,
+                   SourceLocation where = SourceLocation::Current());
 
 }  // namespace lockstep::model

@@ -1,5 +1,6 @@
 #include "lockstep/model/layers.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -121,6 +122,7 @@ TEST_F(LayersTest, GroupsMustDivideTheChannels) {
   EXPECT_FALSE(
       Conv(Context(), "conv", Input(Shape{-1, 5, 5, 4}), {.filters = 6, .groups = 3}).valid());
   EXPECT_THAT(Error(), HasSubstr("layer 'conv': 3 groups do not divide the 4 channels"));
+  EXPECT_THAT(Error(), HasSubstr("layers_test.cc:"));
 }
 
 TEST_F(LayersTest, AKernelHasTwoSides) {
@@ -140,6 +142,19 @@ TEST_F(LayersTest, UnknownChannelsAreAnErrorThatNamesTheLayer) {
   // The first error stays.
   EXPECT_FALSE(Dense(Context(), "second", Input(Shape{3}), {.units = 2}).valid());
   EXPECT_THAT(Error(), Not(HasSubstr("second")));
+}
+
+TEST_F(LayersTest, ErrorsOfTheirOpsNameTheCallersLine) {
+  const Value x = Input(Shape{-1, 4, 4, 2});
+  const int line = __LINE__ + 1;
+  Conv(Context(), "conv", x, {.filters = 2, .strides = {0, 1}});
+  EXPECT_THAT(Error(), HasSubstr(fmt::format("layers_test.cc:{}", line)));
+  EXPECT_THAT(Error(), Not(HasSubstr("layers.cc")));
+}
+
+TEST_F(LayersTest, AnInputThatIsNoValueIsAnError) {
+  Dense(Context(), "dense", Value(), {.units = 2});
+  EXPECT_THAT(Error(), HasSubstr("layer 'dense': its input is not a value of the graph"));
 }
 
 TEST_F(LayersTest, WithoutAnInputNothingIsAdded) {

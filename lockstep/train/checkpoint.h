@@ -35,8 +35,9 @@ struct CheckpointContents {
   uint64_t seed = 0;
   std::vector<std::string> model_variables;
   std::vector<std::string> slot_variables;
-  // Whatever identifies the program that was run, and its configuration. UTF-8.
+  // Whatever identifies the program that was run. UTF-8.
   std::string program_fingerprint;
+  // Its configuration (Config::text). UTF-8.
   std::string config;
 };
 

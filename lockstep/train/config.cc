@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "lockstep/base/file.h"
@@ -227,7 +228,11 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
   ConfigContext context;
   context.file = name;
   context.overrides = overrides;
-  return ReadConfig(root, context);
+  LS_ASSIGN_OR_RETURN(Config config, ReadConfig(root, context));
+  std::ostringstream toml;
+  toml << root << '\n';
+  config.text = toml.str();
+  return config;
 }
 
 Result<Config> LoadConfig(const std::string& path, std::span<const ConfigOverride> overrides) {

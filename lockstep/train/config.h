@@ -224,6 +224,9 @@ struct Config {
   // For programs that must refuse a setting whose feature they do not have.
   std::map<std::string, std::string, std::less<>> given;
 
+  // The whole file with the overrides in it, as TOML: what a checkpoint keeps of its run.
+  std::string text;
+
   bool IsGiven(std::string_view key) const { return given.find(key) != given.end(); }
 };
 

@@ -304,6 +304,17 @@ TEST(ConfigOverrideTest, ReplacesAndAdds) {
   EXPECT_EQ(config.data.path, "other folder");
 }
 
+TEST(ConfigOverrideTest, TheTextOfTheConfigurationHoldsThemAndReadsTheSame) {
+  const Config config =
+      ParseMore("", {Set("train.steps=7"), Set("data.path=a \"b\"\n"), Set("optimizer.name=adam")})
+          .value();
+  const Config again = ParseConfig(config.text, "again", {}).value();
+  EXPECT_EQ(again.train.steps, 7);
+  EXPECT_EQ(again.data.path, "a \"b\"\n");
+  EXPECT_EQ(again.optimizer.name, "adam");
+  EXPECT_EQ(again.text, config.text);
+}
+
 TEST(ConfigOverrideTest, StringsNeedNoQuotes) {
   const auto logdir = [](std::string_view value) {
     return ParseMore("", {Set(fmt::format("monitor.logdir={}", value))})->monitor.logdir;

@@ -50,7 +50,7 @@ void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch,
   progress_.OnStep(report);
 }
 
-Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, const FitResult& fit) {
+Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit) {
   observe::EpochReport report;
   report.epoch = epoch;
   report.epochs = options_.epochs;
@@ -60,9 +60,9 @@ Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, const FitResul
   report.accuracy = fit.accuracy;
   // Runs that count steps are often shorter than an evaluation.
   if (options_.epochs > 0 && dataset_.test.size() > 0) {
-    LS_ASSIGN_OR_RETURN(const Metrics test, Evaluate(dataset_.test));
-    report.test_loss = test.loss;
-    report.test_accuracy = test.accuracy;
+    LS_ASSIGN_OR_RETURN(fit.test, Evaluate(dataset_.test));
+    report.test_loss = fit.test->loss;
+    report.test_accuracy = fit.test->accuracy;
   }
   progress_.OnEpochEnd(report);
   return OkStatus();
@@ -72,6 +72,7 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
   TrainPosition& at = fit.end;
   const int64_t epoch = at.epoch;
   batcher.StartEpoch(epoch);
+  fit.test.reset();
   const int64_t steps_per_epoch = batcher.steps_per_epoch();
   const Clock::time_point epoch_start = Clock::now();
   EpochSums sums;
@@ -146,6 +147,9 @@ Result<FitResult> Trainer::Fit() {
   }
   progress_.OnEnd();
   LS_TRY(status);
+  if (!fit.stopped_early && !fit.test.has_value() && dataset_.test.size() > 0) {
+    LS_ASSIGN_OR_RETURN(fit.test, Evaluate(dataset_.test));
+  }
   fit.seconds = SecondsSince(start);
   fit.train_seconds = std::accumulate(fit.step_seconds.begin(), fit.step_seconds.end(), 0.0);
   return fit;

@@ -78,6 +78,8 @@ struct FitResult {
   double train_seconds = 0;
   bool stopped_early = false;
   TrainPosition end;
+  // On the test data with the final parameters; absent where there is none, or after an early stop.
+  std::optional<Metrics> test;
 };
 
 class Trainer {
@@ -111,7 +113,7 @@ class Trainer {
   Result<int64_t> PlannedSteps(int64_t steps_per_epoch) const;
   // From the position to the end of its epoch, of the run, or to a stop.
   Status RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit);
-  Status FinishEpoch(int64_t epoch, const EpochSums& sums, const FitResult& fit);
+  Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);
   // After the step that led to `fit.end`.
   void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
               const StepResult& step, const FitResult& fit);

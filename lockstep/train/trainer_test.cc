@@ -239,14 +239,16 @@ TEST_F(TrainerTest, ReportsEveryStepAndEpoch) {
   EXPECT_EQ(fit.accuracy, progress_.epochs[1].accuracy);
   EXPECT_EQ(progress_.epochs[1].samples, 50);
   EXPECT_EQ(progress_.epochs[1].test_accuracy, Evaluate(256).accuracy);
+  EXPECT_EQ(fit.test.value().accuracy, Evaluate(256).accuracy);
   EXPECT_EQ(progress_.ends, 1);
 }
 
-TEST_F(TrainerTest, RunsOfStepsDoNotEvaluate) {
+TEST_F(TrainerTest, RunsOfStepsEvaluateAtTheirEndOnly) {
   options_.steps = 4;
-  FitOk();
+  const FitResult fit = FitOk();
   ASSERT_EQ(progress_.epochs.size(), 1U);
   EXPECT_TRUE(std::isnan(progress_.epochs[0].test_accuracy));
+  EXPECT_EQ(fit.test.value().accuracy, Evaluate(256).accuracy);
 }
 
 TEST_F(TrainerTest, TheScheduleReachesTheStep) {
