@@ -1,0 +1,295 @@
+#include "lockstep/cluster/server/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/base/hmac.h"
+#include "lockstep/cluster/internal/coordinator_service.h"
+#include "lockstep/cluster/internal/rpc_server.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Calls that run when the server stops have this long to end by themselves.
+constexpr milliseconds kDrain{200};
+
+}  // namespace
+
+// What a started server consists of. Members are ended in the order of Shutdown.
+struct Server::Running {
+  std::unique_ptr<internal::CoordinatorService> service;  // null unless hosted here
+  std::unique_ptr<internal::RpcServer> rpc;
+  std::unique_ptr<CoordinatorClient> client;
+
+  ~Running() { Shutdown(); }
+
+  void Shutdown() {
+    client.reset();
+    if (service != nullptr) {
+      service->Stop(Unavailable("the coordinator has stopped"));
+    }
+    if (rpc != nullptr) {
+      rpc->Shutdown(Deadline::After(kDrain));
+      rpc.reset();
+    }
+    service.reset();
+  }
+};
+
+Result<std::unique_ptr<Server>> Server::Create(ServerDef def, ServerOptions options) {
+  LS_TRY(CheckSecurity(options.security));
+  if (options.heartbeat < milliseconds(10)) {
+    return InvalidArgument(
+        fmt::format("a heartbeat of {} ms, at least 10", options.heartbeat.count()));
+  }
+  const std::optional<TaskId> chief = def.cluster().chief();
+  const int coordinator = chief ? def.cluster().NumberOf(*chief).value_or(0) : 0;
+  return std::make_unique<Server>(std::move(def), std::move(options), coordinator);
+}
+
+Server::Server(ServerDef def, ServerOptions options, int coordinator)
+    : def_(std::move(def)),
+      options_(std::move(options)),
+      coordinator_(coordinator),
+      port_(def_.address().port()) {}
+
+Server::~Server() {
+  (void)Stop(Deadline::After(milliseconds(0)));
+}
+
+Status Server::Start(const Deadline& deadline) {
+  const MutexLock lifecycle(lifecycle_mu_);
+  {
+    const MutexLock lock(mu_);
+    if (state_ == State::kStarted) {
+      return FailedPrecondition("the server is started");
+    }
+    view_ = {};
+    view_.members.resize(static_cast<size_t>(def_.cluster().size()));
+    failure_ = OkStatus();
+  }
+  return StartLocked(deadline).With(def_.task().ToString());
+}
+
+Status Server::StartLocked(const Deadline& deadline) {
+  auto running = std::make_shared<Running>();
+  LS_ASSIGN_OR_RETURN(const uint64_t incarnation, RandomNonZero());
+  internal::RpcHandlers handlers;
+  if (def_.number() == coordinator_) {
+    LS_ASSIGN_OR_RETURN(running->service, internal::CoordinatorService::Create(
+                                              def_.cluster(), options_.heartbeat, incarnation));
+    running->service->AddHandlers(handlers);
+  }
+  LS_ASSIGN_OR_RETURN(running->rpc, internal::RpcServer::Start({.address = def_.address(),
+                                                                .security = options_.security,
+                                                                .handlers = std::move(handlers)}));
+  {
+    const MutexLock lock(mu_);
+    port_ = running->rpc->port();
+    incarnation_ = incarnation;
+  }
+  CoordinatorClient::Options client;
+  client.cluster = def_.cluster();
+  client.number = def_.number();
+  client.coordinator = coordinator_;
+  if (running->service != nullptr) {
+    client.address = def_.address().WithPort(running->rpc->port());
+  }
+  client.incarnation = incarnation;
+  client.security = options_.security;
+  client.patience = options_.heartbeat * 2;
+  client.on_view = [this](const MembershipView& view) { OnView(view); };
+  client.on_failure = [this](const Status& why) { OnFailure(why); };
+  LS_ASSIGN_OR_RETURN(running->client, CoordinatorClient::Create(std::move(client)));
+  LS_TRY(running->client->Register(deadline));
+  LS_TRY(running->client->WaitForTasks(def_.VisibleTasks(), deadline));
+  if (options_.log != nullptr) {
+    options_.log->Info(fmt::format("{} serves at {}:{}, and every task is there",
+                                   def_.task().ToString(), def_.address().host(),
+                                   running->rpc->port()));
+  }
+  const MutexLock lock(mu_);
+  running_ = std::move(running);
+  state_ = State::kStarted;
+  return OkStatus();
+}
+
+void Server::OnView(const MembershipView& view) {
+  std::string lost;
+  {
+    const MutexLock lock(mu_);
+    if (view.number <= view_.number && view_.number != 0) {
+      return;
+    }
+    view_ = view;
+    Status failure;
+    for (const int number : def_.VisibleTasks()) {
+      const Member& member = view.members[static_cast<size_t>(number)];
+      if (member.state == MemberState::kLost && failure.ok()) {
+        failure = member.reason;
+      }
+    }
+    if (!failure.ok() && failure_.ok()) {
+      lost = failure.message();
+    }
+    failure_ = failure;
+    changed_.NotifyAll();
+  }
+  if (!lost.empty() && options_.log != nullptr) {
+    options_.log->Warning(lost);
+  }
+}
+
+void Server::OnFailure(const Status& why) {
+  {
+    const MutexLock lock(mu_);
+    failure_ = why;
+    changed_.NotifyAll();
+  }
+  if (options_.log != nullptr) {
+    options_.log->Warning(why.message());
+  }
+}
+
+std::vector<int> Server::StillActive(const MembershipView& view) const {
+  std::vector<int> active;
+  for (size_t i = 0; i < view.members.size(); ++i) {
+    if (view.members[i].state == MemberState::kActive) {
+      active.push_back(static_cast<int>(i));
+    }
+  }
+  return active;
+}
+
+Status Server::Join(const Deadline& deadline) {
+  std::shared_ptr<Running> running;
+  {
+    const MutexLock lock(mu_);
+    running = running_;
+  }
+  if (running == nullptr) {
+    return FailedPrecondition("Join of a server that is not started");
+  }
+  LS_TRY(running->client->SetJoined(
+      true, std::min(deadline, Deadline::After(running->client->heartbeat() * 2))));
+  MembershipView view;
+  {
+    const MutexLock lock(mu_);
+    for (;;) {
+      if (running_ != running) {
+        return Cancelled("the server was stopped");
+      }
+      LS_TRY(failure_);
+      if (view_.job_over) {
+        return OkStatus();
+      }
+      if (!changed_.WaitUntil(mu_, deadline)) {
+        view = view_;
+        break;
+      }
+    }
+  }
+  (void)running->client->SetJoined(false, Deadline::After(running->client->heartbeat()));
+  return DeadlineExceeded(fmt::format("the job is not over: active are {}",
+                                      ListTasks(def_.cluster(), StillActive(view))));
+}
+
+Status Server::AwaitOthers(Running& running, const Deadline& deadline) const {
+  struct Seen {
+    Mutex mu;
+    CondVar changed;
+    bool answered = false;
+  };
+
+  Coordinator& coordinator = running.service->coordinator();
+  for (;;) {
+    const MembershipView view = coordinator.view();
+    std::vector<int> present;
+    for (int number = 0; number < def_.cluster().size(); ++number) {
+      if (number != def_.number() && view.members[static_cast<size_t>(number)].present()) {
+        present.push_back(number);
+      }
+    }
+    if (present.empty()) {
+      return OkStatus();
+    }
+    if (deadline.expired()) {
+      return DeadlineExceeded(
+          fmt::format("{} have not left the job", ListTasks(def_.cluster(), present)));
+    }
+    const auto seen = std::make_shared<Seen>();
+    coordinator.Watch(view.number, deadline, [seen](const Result<MembershipView>&) {
+      const MutexLock lock(seen->mu);
+      seen->answered = true;
+      seen->changed.NotifyAll();
+    });
+    const MutexLock lock(seen->mu);
+    while (!seen->answered) {
+      seen->changed.WaitUntil(seen->mu, Deadline::Infinite());
+    }
+  }
+}
+
+Status Server::Stop(const Deadline& deadline) {
+  const MutexLock lifecycle(lifecycle_mu_);
+  std::shared_ptr<Running> running;
+  {
+    const MutexLock lock(mu_);
+    if (state_ != State::kStarted) {
+      return OkStatus();
+    }
+    running = running_;
+  }
+  // With no time to say good-bye, the others find out by themselves.
+  Status status;
+  if (!deadline.expired() && running->client->failure().ok()) {
+    status = running->client->Leave(deadline);
+  }
+  if (running->service != nullptr && !deadline.expired()) {
+    const Status others = AwaitOthers(*running, deadline);
+    status = status.ok() ? others : status;
+  }
+  {
+    const MutexLock lock(mu_);
+    running_ = nullptr;
+    state_ = State::kStopped;
+    changed_.NotifyAll();
+  }
+  running->Shutdown();
+  return status.With(def_.task().ToString());
+}
+
+Server::State Server::state() const {
+  const MutexLock lock(mu_);
+  return state_;
+}
+
+std::string Server::target() const {
+  const MutexLock lock(mu_);
+  return fmt::format("grpc://{}", def_.address().WithPort(port_).ToString());
+}
+
+uint64_t Server::incarnation() const {
+  const MutexLock lock(mu_);
+  return incarnation_;
+}
+
+CoordinatorClient* Server::coordinator() const {
+  const MutexLock lock(mu_);
+  return running_ == nullptr ? nullptr : running_->client.get();
+}
+
+MembershipView Server::view() const {
+  const MutexLock lock(mu_);
+  return view_;
+}
+
+Status Server::failure() const {
+  const MutexLock lock(mu_);
+  return failure_;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,105 @@
+// Server: one task of a cluster in this process: it listens, is known to the coordinator (which it
+// hosts if it is the chief), computes for others and runs their sessions. Several may live in one
+// process. Thread-safe.
+//
+//   LS_ASSIGN_OR_RETURN(auto server, Server::Create(def, {}));
+//   LS_TRY(server->Start(Deadline::After(60s)));   // returns when every task is there
+//   LS_TRY(server->Join(Deadline::Infinite()));    // serves until the job is over
+//   LS_TRY(server->Stop(Deadline::After(10s)));
+//
+//   kNew ---- Start ----> kStarted ---- Stop ----> kStopped ---- Start ----> kStarted
+//
+// A job is over when no task has anything to do any more: every one that was not in Join has
+// stopped. So ps tasks end by themselves.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/result.h"
+#include "lockstep/cluster/coordinator/coordinator_client.h"
+#include "lockstep/cluster/coordinator/membership_view.h"
+#include "lockstep/cluster/security/security_options.h"
+#include "lockstep/cluster/spec/server_def.h"
+
+namespace lockstep::cluster {
+
+struct ServerOptions {
+  SecurityOptions security = {};
+  // A task that is dead or silent is known to all within twice this time. The chief's counts.
+  std::chrono::milliseconds heartbeat{5000};
+  // Where to report what happens; null: nowhere. Must outlive the server.
+  Log* log = nullptr;
+};
+
+class Server {
+ public:
+  enum class State { kNew, kStarted, kStopped };
+
+  static Result<std::unique_ptr<Server>> Create(ServerDef def, ServerOptions options);
+
+  Server(ServerDef def, ServerOptions options, int coordinator);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  // Stops without waiting for anybody.
+  ~Server();
+
+  // Listens, registers, and waits for the tasks that this one sees. On an error, which says what is
+  // wrong or who is missing, nothing is left running and the state is as before.
+  Status Start(const Deadline& deadline);
+
+  // Serves until the job is over (OK), a task that this one sees is lost (UNAVAILABLE, with its
+  // name), this server is stopped (CANCELLED), or the deadline passes.
+  Status Join(const Deadline& deadline);
+
+  // Leaves the job and frees the port. The chief first waits until the others have left; when the
+  // deadline passes it stops anyway and says who has not.
+  Status Stop(const Deadline& deadline);
+
+  State state() const;
+
+  const ServerDef& def() const { return def_; }
+
+  // What a session connects to: "grpc://127.0.0.1:2222". With the port that was found for port 0.
+  std::string target() const;
+
+  // Chosen at random at each start; 0 before.
+  uint64_t incarnation() const;
+
+  // Barriers and shared values of the job; null unless started.
+  CoordinatorClient* coordinator() const;
+
+  MembershipView view() const;
+
+  // The loss of a task that this one sees, or why this one is out of the job; OK while all is well.
+  Status failure() const;
+
+ private:
+  struct Running;
+
+  Status StartLocked(const Deadline& deadline);
+  Status AwaitOthers(Running& running, const Deadline& deadline) const;
+  void OnView(const MembershipView& view);
+  void OnFailure(const Status& why);
+  std::vector<int> StillActive(const MembershipView& view) const;
+
+  const ServerDef def_;
+  const ServerOptions options_;
+  // The number of the task that hosts the coordinator.
+  const int coordinator_;
+  // One Start or Stop at a time.
+  mutable Mutex lifecycle_mu_;
+  mutable Mutex mu_;
+  CondVar changed_;
+  State state_ LS_GUARDED_BY(mu_) = State::kNew;
+  int port_ LS_GUARDED_BY(mu_);
+  uint64_t incarnation_ LS_GUARDED_BY(mu_) = 0;
+  MembershipView view_ LS_GUARDED_BY(mu_);
+  Status failure_ LS_GUARDED_BY(mu_);
+  std::shared_ptr<Running> running_ LS_GUARDED_BY(mu_);
+};
+
+}  // namespace lockstep::cluster
