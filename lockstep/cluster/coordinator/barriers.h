@@ -1,7 +1,7 @@
 // Barriers: named meeting points. The first task to arrive says who takes part; when all have
-// arrived, all go on, and the name is free again. A barrier fails for everybody who waits at it when
-// the earliest deadline passes (naming who is missing) or a participant is lost. Not thread-safe:
-// guarded by the coordinator, and callbacks are handed back instead of called.
+// arrived, all go on, and the name is free again. A barrier fails for everybody who waits at it
+// when the earliest deadline passes (naming who is missing) or a participant is lost. Not
+// thread-safe: guarded by the coordinator, and callbacks are handed back instead of called.
 #pragma once
 
 #include <functional>

@@ -1,11 +1,12 @@
 // RpcChannel: one connection to the server of a task, for any number of calls at a time. Connects
 // when first used and again after it broke. Thread-safe.
 //
-//   LS_ASSIGN_OR_RETURN(auto channel, RpcChannel::Create({.address = a, .peer = "/job:ps/task:0"}));
+//   LS_ASSIGN_OR_RETURN(auto channel, RpcChannel::Create({.address = a, .peer = name}));
 //   LS_ASSIGN_OR_RETURN(const std::string reply, channel->Call(method, body, {.deadline = d}));
 //
 // Errors of the call itself come as the server gave them; of the connection as UNAVAILABLE,
-// DEADLINE_EXCEEDED, CANCELLED and UNAUTHENTICATED, which name the peer, its address and the method.
+// DEADLINE_EXCEEDED, CANCELLED and UNAUTHENTICATED, which name the peer, its address and the
+// method.
 #pragma once
 
 #include <functional>
@@ -33,8 +34,8 @@ class RpcPending {
 
 struct RpcOptions {
   Deadline deadline;
-  // While nobody listens at the address, or when the connection breaks, wait and try again until the
-  // deadline instead of failing: only for calls that may run twice.
+  // While nobody listens at the address, or when the connection breaks, wait and try again until
+  // the deadline instead of failing: only for calls that may run twice.
   bool wait_for_ready = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Calls that run when the server stops have this long to end by themselves.
-constexpr milliseconds kDrain{200};
+constexpr milliseconds kDrain{2000};
 
 }  // namespace
 
