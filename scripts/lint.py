@@ -41,7 +41,7 @@ FENCES = (
     ("gRPC", re.compile(r"^grpc(pp)?/"), ("lockstep/cluster/internal/rpc*", "lockstep/net/grpc/*")),
     ("CLI11", re.compile(r"^CLI/"), ("lockstep/cli/*",)),
     ("toml++", re.compile(r"^(toml\+\+/|toml\.hpp$)"),
-     ("lockstep/cli/*", "lockstep/train/config*")),
+     ("lockstep/cli/*", "lockstep/train/config*", "lockstep/cluster/internal/toml_document.cc")),
 )
 JSON_HEADER = re.compile(r"^nlohmann/")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")

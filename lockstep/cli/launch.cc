@@ -1,0 +1,39 @@
+#include "lockstep/cli/launch.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "lockstep/cluster/launch/launch.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+}  // namespace
+
+Outcome LaunchTasks(const LaunchFlags& flags) {
+  cluster::LaunchOptions options;
+  options.workers = flags.workers;
+  options.ps = flags.ps;
+  options.command = flags.command;
+  options.settle = Milliseconds(flags.settle_seconds);
+  options.grace = Milliseconds(flags.grace_seconds);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    options.environment.emplace_back(*entry);
+  }
+  // What is buffered here would be written a second time by the child.
+  std::fflush(nullptr);
+  const Result<int> code = cluster::Launch(options);
+  if (!code.ok()) {
+    const bool usage = code.status().code() == StatusCode::kInvalidArgument;
+    return Fail(usage ? ExitCode::kUsage : CodeOf(code.status()), code.status());
+  }
+  return {OkStatus(), static_cast<ExitCode>(*code)};
+}
+
+}  // namespace lockstep::cli
