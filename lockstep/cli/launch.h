@@ -11,7 +11,7 @@ namespace lockstep::cli {
 struct LaunchFlags {
   int workers = 1;
   int ps = 0;
-  double settle_seconds = 3;
+  double settle_seconds = 12;
   double grace_seconds = 10;
   std::vector<std::string> command;
 };

@@ -193,7 +193,7 @@ void AddLaunch(CLI::App& app, Outcome& outcome) {
       ->check(CLI::Range(0, cluster::kMaxLaunchTasks));
   command
       ->add_option("--settle", flags->settle_seconds,
-                   "Seconds that the others have to end by themselves after a failure (3)")
+                   "Seconds that the others have to notice a lost task and end (12)")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--grace", flags->grace_seconds, "Seconds from SIGTERM to SIGKILL (10)")
       ->check(CLI::Range(0.0, 1e6));

@@ -29,6 +29,8 @@ namespace {
 using lockstep::internal::Descriptor;
 
 constexpr std::chrono::milliseconds kKillTime(10000);
+// What parameter servers have to end by themselves when the job is done.
+constexpr std::chrono::milliseconds kServersTime(3000);
 // What the tasks have written and nobody has read yet; above it they have to wait.
 constexpr size_t kMaxQueued = size_t{8} << 20;
 constexpr size_t kLastLines = 20;
@@ -278,6 +280,17 @@ class Supervisor {
                        [](const auto& task) { return task->id.job == "ps" || task->succeeded(); });
   }
 
+  // A lost task is news to the others, which say so when they notice; one that ended with an error
+  // has said all there is.
+  std::chrono::milliseconds SettleTime() const {
+    if (failed_ == nullptr) {
+      return std::min(options_.settle, kServersTime);
+    }
+    const int status = *failed_->status;
+    const bool lost = WIFSIGNALED(status) || WEXITSTATUS(status) == LaunchExit::kPeer;
+    return lost ? options_.settle : std::chrono::milliseconds(0);
+  }
+
   void Advance() {
     if (!out_.status().ok() || !err_.status().ok()) {
       output_failed_ = true;
@@ -287,7 +300,7 @@ class Supervisor {
       case Stage::kRunning:
         all_done_ = failed_ == nullptr && options_.workers > 0 && OnlyServersLeft();
         if (failed_ != nullptr || all_done_) {
-          Enter(Stage::kSettling, Deadline::After(options_.settle));
+          Enter(Stage::kSettling, Deadline::After(SettleTime()));
         }
         break;
       case Stage::kSettling:

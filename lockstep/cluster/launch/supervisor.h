@@ -1,9 +1,9 @@
 // Starts the tasks of a cluster on this machine, passes their output on, and sees to it that they
 // end together. States:
 //
-//   running ---- a task fails, or only ps tasks are left ----> settling (`settle`: the others may
-//      |                                                          |       notice and end by
-//      |                                                          |       themselves)
+//   running ---- a task fails, or only ps tasks are left ----> settling (up to `settle`: the others
+//      |                                                          |       notice a lost task and
+//      |                                                          |       end by themselves)
 //      '---- SIGINT, SIGTERM, SIGHUP: passed on ----.             | SIGTERM
 //                                                   v             v
 //   killing <---- the second signal, or `grace` ---- terminating
@@ -29,7 +29,8 @@ struct LaunchOptions {
   std::vector<std::string> command;
   // "NAME=value", what the tasks get besides TF_CONFIG.
   std::vector<std::string> environment;
-  std::chrono::milliseconds settle{3000};
+  // More than twice the heartbeat of servers, within which they know of a lost peer.
+  std::chrono::milliseconds settle{12000};
   std::chrono::milliseconds grace{10000};
 };
 
