@@ -41,10 +41,13 @@ Node* Builder::Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs
   spec.inputs = std::move(inputs);
   spec.control_inputs = controls_;
   spec.attrs = std::move(attrs);
-  spec.device = device_;
   const SourceLocation origin = caller_.line != 0 ? caller_ : where;
   spec.file = origin.file;
   spec.line = origin.line;
+  if (Status status = PlaceNode(spec); !status.ok()) {
+    Fail(status.With(fmt::format("op {} '{}'", op, spec.name)), where);
+    return nullptr;
+  }
   Result<Node*> node = graph_.AddNode(std::move(spec));
   if (!node.ok()) {
     // The message already names the line.
@@ -52,6 +55,36 @@ Node* Builder::Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs
     return nullptr;
   }
   return *node;
+}
+
+Status Builder::PlaceNode(NodeSpec& spec) const {
+  const OpDef* op = graph_.catalog().Find(spec.op);
+  for (size_t i = 0; op != nullptr && i < spec.inputs.size(); ++i) {
+    if (op->Writes(static_cast<int>(i))) {
+      spec.device = spec.inputs[i].node->device;
+      return OkStatus();
+    }
+  }
+  DeviceName device;
+  for (auto rule = device_rules_.rbegin(); rule != device_rules_.rend(); ++rule) {
+    if (rule->node != nullptr) {
+      LS_ASSIGN_OR_RETURN(const DeviceName shared, DeviceName::Parse(rule->node->device));
+      device = shared.MergedWith(device);
+      spec.colocate_with =
+          rule->node->colocate_with.empty() ? rule->node->name : rule->node->colocate_with;
+      break;
+    }
+    if (rule->function != nullptr) {
+      spec.device = device.ToString();
+      LS_ASSIGN_OR_RETURN(const std::string chosen, rule->function(spec));
+      LS_ASSIGN_OR_RETURN(device, DeviceName::Parse(chosen));
+    } else {
+      LS_ASSIGN_OR_RETURN(const DeviceName outer, DeviceName::Parse(rule->name));
+      device = outer.MergedWith(device);
+    }
+  }
+  spec.device = device.ToString();
+  return OkStatus();
 }
 
 Value BuildContext::Add(std::string_view op, std::vector<Value> inputs, AttrMap attrs,
@@ -94,18 +127,35 @@ NameScope::~NameScope() {
 }
 
 DeviceScope::DeviceScope(Builder& builder, std::string_view device, SourceLocation where)
-    : builder_(builder), saved_(builder.device_) {
-  const Result<DeviceName> outer = DeviceName::Parse(saved_);
-  const Result<DeviceName> inner = DeviceName::Parse(device);
-  if (!inner.ok()) {
-    builder.Fail(inner.status(), where);
-  } else if (outer.ok()) {
-    builder_.device_ = outer->MergedWith(*inner).ToString();
+    : builder_(builder), saved_count_(builder.device_rules_.size()) {
+  const Status status = DeviceName::Parse(device).status();
+  if (!status.ok()) {
+    builder.Fail(status, where);
+    return;
+  }
+  builder_.device_rules_.push_back({std::string(device), nullptr, nullptr});
+}
+
+DeviceScope::DeviceScope(Builder& builder, DeviceFunction function)
+    : builder_(builder), saved_count_(builder.device_rules_.size()) {
+  if (function != nullptr) {
+    builder_.device_rules_.push_back({{}, std::move(function), nullptr});
   }
 }
 
 DeviceScope::~DeviceScope() {
-  builder_.device_ = std::move(saved_);
+  builder_.device_rules_.resize(saved_count_);
+}
+
+ColocationScope::ColocationScope(Builder& builder, Value with)
+    : builder_(builder), saved_count_(builder.device_rules_.size()) {
+  if (with.valid()) {
+    builder_.device_rules_.push_back({{}, nullptr, with.node});
+  }
+}
+
+ColocationScope::~ColocationScope() {
+  builder_.device_rules_.resize(saved_count_);
 }
 
 ControlScope::ControlScope(Builder& builder, std::vector<Value> controls)

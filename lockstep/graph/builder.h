@@ -9,6 +9,7 @@
 //   LS_TRY(b.status());
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,11 @@
 #include "lockstep/graph/graph.h"
 
 namespace lockstep {
+
+// Chooses the device of a node that is about to be made. `node.device` is what the scopes inside of
+// the function's own say; the result, a full or partial name, takes its place, and outer scopes
+// fill in what it leaves open.
+using DeviceFunction = std::function<Result<std::string>(const NodeSpec& node)>;
 
 class Builder {
  public:
@@ -47,12 +53,23 @@ class Builder {
   friend class CallerScope;
   friend class NameScope;
   friend class DeviceScope;
+  friend class ColocationScope;
   friend class ControlScope;
+
+  // One scope that places nodes: by a name, by a function, or where another node is.
+  struct DeviceRule {
+    std::string name;
+    DeviceFunction function;
+    const Node* node = nullptr;
+  };
+
+  // Fills in device and colocate_with from the scopes, innermost first.
+  Status PlaceNode(NodeSpec& spec) const;
 
   Graph& graph_;
   Status status_;
   std::string name_scope_;
-  std::string device_;
+  std::vector<DeviceRule> device_rules_;
   std::vector<Node*> controls_;
   // What nodes and errors are attributed to, instead of the line that makes them; line 0: nothing.
   SourceLocation caller_ = {};
@@ -122,18 +139,34 @@ class NameScope {
 };
 
 // Nodes made while it lives are placed on `device`, merged over the outer scope: parts that it
-// names replace those of the outer one. A malformed name is recorded as the builder's error.
+// names replace those of the outer one. A malformed name, and an error of the function, is recorded
+// as the builder's error. An op that writes a variable goes where the variable is, whatever the
+// scopes say. A null function changes nothing.
 class DeviceScope {
  public:
   DeviceScope(Builder& builder, std::string_view device,
               SourceLocation where = SourceLocation::Current());
+  DeviceScope(Builder& builder, DeviceFunction function);
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
   ~DeviceScope();
 
  private:
   Builder& builder_;
-  std::string saved_;
+  size_t saved_count_;
+};
+
+// Nodes made while it lives share the device of the node of `with`, whatever outer scopes say.
+class ColocationScope {
+ public:
+  ColocationScope(Builder& builder, Value with);
+  ColocationScope(const ColocationScope&) = delete;
+  ColocationScope& operator=(const ColocationScope&) = delete;
+  ~ColocationScope();
+
+ private:
+  Builder& builder_;
+  size_t saved_count_;
 };
 
 // Nodes made while it lives start only when `controls` have finished.

@@ -84,6 +84,43 @@ TEST_F(BuilderTest, ControlScope) {
   EXPECT_TRUE(Same(b_, x).node->control_inputs.empty());
 }
 
+TEST_F(BuilderTest, DeviceFunctionsSeeWhatInnerScopesSay) {
+  std::string seen;
+  const DeviceScope outer(b_, "/job:ps/replica:1");
+  const DeviceScope scope(b_, [&](const NodeSpec& node) -> Result<std::string> {
+    seen = node.op + " " + node.name + " " + node.device;
+    return std::string("/job:worker");
+  });
+  const DeviceScope inner(b_, "cpu:0");
+  EXPECT_EQ(Source(b_, {1, 2}).node->device, "/job:worker/replica:1");
+  EXPECT_EQ(seen, "Source Source /device:CPU:0");
+}
+
+TEST_F(BuilderTest, AnErrorOfADeviceFunctionIsTheBuilders) {
+  const DeviceScope scope(
+      b_, [](const NodeSpec&) -> Result<std::string> { return OutOfRange("no task left"); });
+  EXPECT_FALSE(Source(b_, {1}).valid());
+  EXPECT_THAT(b_.status().ToString(), HasSubstr("no task left [op Source 'Source'; "));
+}
+
+TEST_F(BuilderTest, ColocationReplacesOuterScopes) {
+  Value x;
+  {
+    const DeviceScope device(b_, "/job:ps");
+    x = Source(b_, {1, 2});
+  }
+  const DeviceScope outer(b_, "/job:worker/task:1");
+  const ColocationScope scope(b_, x);
+  const Value y = Same(b_, x);
+  EXPECT_EQ(y.node->device, "/job:ps");
+  EXPECT_EQ(y.node->colocate_with, "Source");
+  const ColocationScope second(b_, y);
+  const DeviceScope inner(b_, "cpu:1");
+  const Value z = Same(b_, x);
+  EXPECT_EQ(z.node->device, "/job:ps/device:CPU:1");
+  EXPECT_EQ(z.node->colocate_with, "Source") << "the first of the chain";
+}
+
 TEST_F(BuilderTest, MalformedDeviceIsAnError) {
   DeviceScope device(b_, "/job:");
   EXPECT_THAT(b_.status().ToString(), HasSubstr("device name '/job:'"));

@@ -150,6 +150,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   node->attrs = std::move(spec.attrs);
   node->outputs = std::move(outputs);
   node->device = std::move(spec.device);
+  node->colocate_with = std::move(spec.colocate_with);
   node->file = std::move(spec.file);
   node->line = spec.line;
   Node* result = node.get();

@@ -22,6 +22,7 @@ struct NodeSpec {
   std::vector<Node*> control_inputs = {};
   AttrMap attrs = {};
   std::string device = {};
+  std::string colocate_with = {};
   std::string file = {};
   int line = 0;
 };

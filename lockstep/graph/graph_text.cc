@@ -27,6 +27,9 @@ std::string NodeToText(const Node& node) {
   if (!node.device.empty()) {
     text += fmt::format(" @{}", node.device);
   }
+  if (!node.colocate_with.empty()) {
+    text += fmt::format(" @node:{}", node.colocate_with);
+  }
   if (!node.outputs.empty()) {
     std::vector<std::string> outputs;
     for (const TensorType& output : node.outputs) {

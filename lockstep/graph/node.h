@@ -58,6 +58,8 @@ struct Node {
   std::vector<TensorType> outputs;
   // Canonical, possibly partial device name; empty: anywhere.
   std::string device;
+  // Name of the node whose device this one shares; empty: none.
+  std::string colocate_with;
   // File and line of the program that made the node; empty if unknown.
   std::string file;
   int line = 0;

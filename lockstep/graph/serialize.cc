@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "lockstep/base/quote.h"
@@ -14,12 +15,14 @@ namespace {
 
 constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-Status NodeToProto(const Node& node, proto::NodeDef& message) {
+Status NodeToProto(const Node& node, std::span<const std::string_view> internal_ops,
+                   proto::NodeDef& message) {
   const auto fail = [&](std::string_view field, const Status& status) {
     return Status(status.code(), fmt::format("op {} {}, {}: {}", node.op->name, Quoted(node.name),
                                              field, status.message()));
   };
-  if (node.op->internal) {
+  if (node.op->internal &&
+      std::find(internal_ops.begin(), internal_ops.end(), node.op->name) == internal_ops.end()) {
     return fail("op", InvalidArgument("it is internal: made by passes and not kept in files"));
   }
   if (const Status status = internal::CheckText(node.file, kNoLimit); !status.ok()) {
@@ -37,6 +40,7 @@ Status NodeToProto(const Node& node, proto::NodeDef& message) {
     message.add_inputs("^" + control->name);
   }
   message.set_device(node.device);
+  message.set_colocate_with(node.colocate_with);
   for (const auto& [name, value] : node.attrs) {
     proto::AttrDef& attr = *message.add_attrs();
     attr.set_name(name);
@@ -51,11 +55,12 @@ Status NodeToProto(const Node& node, proto::NodeDef& message) {
 
 }  // namespace
 
-Result<std::string> SerializeGraph(const Graph& graph) {
+Result<std::string> SerializeGraph(const Graph& graph,
+                                   std::span<const std::string_view> internal_ops) {
   proto::GraphDef message;
   message.set_version(kGraphFormatVersion);
   for (const auto& node : graph.nodes()) {
-    LS_TRY(NodeToProto(*node, *message.add_nodes()));
+    LS_TRY(NodeToProto(*node, internal_ops, *message.add_nodes()));
   }
   for (const auto& [name, values] : graph.collections()) {
     if (const Status status = internal::CheckText(name, kNoLimit); !status.ok()) {

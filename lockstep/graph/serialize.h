@@ -10,8 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/graph/graph.h"
 
@@ -32,12 +34,16 @@ struct ParseLimits {
   size_t max_name_bytes = 1024;
   // String attributes and file names.
   size_t max_string_bytes = 4096;
+  // Internal ops that are read all the same.
+  std::vector<std::string_view> internal_ops = {};
 };
 
 // Nodes in order of creation, attributes (defaults included) and collections by name. What could
 // not be read back is INVALID_ARGUMENT: an internal op, control characters in a string, a tensor
-// attribute without a tensor; more than 2 GiB is RESOURCE_EXHAUSTED.
-Result<std::string> SerializeGraph(const Graph& graph);
+// attribute without a tensor; more than 2 GiB is RESOURCE_EXHAUSTED. `internal_ops` are written all
+// the same.
+Result<std::string> SerializeGraph(const Graph& graph,
+                                   std::span<const std::string_view> internal_ops = {});
 
 // The catalog must outlive the graph. Nodes are made in the order in which they stand in the input,
 // except that a node waits for its inputs, so that a graph keeps its order. Malformed input is

@@ -126,7 +126,7 @@ TEST_F(SerializeHostileTest, UnknownFieldsAtEveryLevel) {
   const auto attr = [&](const std::string& value) {
     return node(Delimited(1, "n") + Delimited(5, Delimited(1, "a") + Delimited(2, value)));
   };
-  EXPECT_THAT(node(Delimited(8, "")), HasSubstr("node 0 '' (byte 2): unknown field 8 of NodeDef"));
+  EXPECT_THAT(node(Delimited(9, "")), HasSubstr("node 0 '' (byte 2): unknown field 9 of NodeDef"));
   EXPECT_THAT(node(Delimited(5, Delimited(3, ""))), HasSubstr("unknown field 3 of AttrDef"));
   EXPECT_THAT(attr(Delimited(9, "")), HasSubstr("unknown field 9 of AttrValue"));
   EXPECT_THAT(attr(Delimited(8, Delimited(4, ""))), HasSubstr("unknown field 4 of TensorProto"));
@@ -301,6 +301,19 @@ TEST_F(SerializeHostileTest, DevicesFilesAndLines) {
     x.set_line(bad);
     ExpectInvalid(HasSubstr("line: "));
   }
+}
+
+TEST_F(SerializeHostileTest, Colocation) {
+  proto::NodeDef& x = *message_.mutable_nodes(0);
+  x.set_colocate_with("nothing");
+  ExpectInvalid(HasSubstr("colocate_with: there is no node 'nothing'"));
+  x.set_colocate_with("a b");
+  ExpectInvalid(HasSubstr("colocate_with: 'a b' is no name of a node"));
+  x.set_colocate_with("x");
+  const Result<std::unique_ptr<Graph>> graph =
+      ParseGraph(message_.SerializeAsString(), catalog_, {});
+  ASSERT_TRUE(graph.ok()) << graph.status().ToString();
+  EXPECT_EQ((*graph)->nodes()[0]->colocate_with, "x");
 }
 
 TEST_F(SerializeHostileTest, Attributes) {

@@ -152,7 +152,9 @@ Status GraphReader::CheckName(std::string_view name) const {
 Status GraphReader::CheckOp(std::string_view name) const {
   LS_TRY(CheckText(name, limits_.max_name_bytes));
   const OpDef* op = catalog_.Find(name);
-  if (op != nullptr && op->internal) {
+  const auto& allowed = limits_.internal_ops;
+  if (op != nullptr && op->internal &&
+      std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {
     return InvalidArgument(
         fmt::format("op {} is internal: made by passes and not allowed in a file", name));
   }
@@ -218,6 +220,12 @@ Status GraphReader::ReadNode(const Part& part) {
   }
   if (!device_status.ok()) {
     return fail("device", device_status);
+  }
+  if (!message.colocate_with().empty()) {
+    if (const Status status = CheckName(message.colocate_with()); !status.ok()) {
+      return fail("colocate_with", status);
+    }
+    spec.colocate_with = message.colocate_with();
   }
   if (const Status status = CheckText(message.file(), limits_.max_string_bytes); !status.ok()) {
     return fail("file", status);
@@ -305,6 +313,11 @@ Status GraphReader::ReadCollection(const Part& part) {
 
 Status GraphReader::ResolveInputs() {
   for (NodeRecord& record : nodes_) {
+    const std::string& colocate_with = record.spec.colocate_with;
+    if (!colocate_with.empty() && !by_name_.contains(colocate_with)) {
+      return NodeError(record, "colocate_with",
+                       InvalidArgument(fmt::format("there is no node {}", Quoted(colocate_with))));
+    }
     record.producers.reserve(record.inputs.size());
     for (const InputRef& ref : record.inputs) {
       const auto found = by_name_.find(ref.name);
