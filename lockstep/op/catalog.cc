@@ -94,6 +94,7 @@ OpDef PowDef();
 OpDef RandomNormalDef();
 OpDef RandomUniformDef();
 OpDef ReciprocalDef();
+OpDef RecvDef();
 OpDef ReduceMaxDef();
 OpDef ReduceMeanDef();
 OpDef ReduceMinDef();
@@ -106,6 +107,8 @@ OpDef ReshapeDef();
 OpDef ReshapeLikeDef();
 OpDef RsqrtDef();
 OpDef ScatterAddRowsDef();
+OpDef SendDef();
+OpDef ShapeOnlyDef();
 OpDef SigmoidDef();
 OpDef SigmoidCrossEntropyWithLogitsDef();
 OpDef SigmoidGradDef();
@@ -234,6 +237,7 @@ const OpCatalog& Catalog() {
       RandomNormalDef(),
       RandomUniformDef(),
       ReciprocalDef(),
+      RecvDef(),
       ReduceMaxDef(),
       ReduceMeanDef(),
       ReduceMinDef(),
@@ -246,6 +250,8 @@ const OpCatalog& Catalog() {
       ReshapeLikeDef(),
       RsqrtDef(),
       ScatterAddRowsDef(),
+      SendDef(),
+      ShapeOnlyDef(),
       SigmoidDef(),
       SigmoidCrossEntropyWithLogitsDef(),
       SigmoidGradDef(),

@@ -21,9 +21,9 @@ namespace {
 
 // Ops without samples.
 const std::map<std::string_view, std::string_view> kWithoutSamples = {
-    {"NoOp", "has neither inputs nor outputs"},
-    {"Placeholder", "is fed"},
-    {"Variable", "is storage, not a computation"},
+    {"NoOp", "has neither inputs nor outputs"},    {"Placeholder", "is fed"},
+    {"Recv", "takes what another device gives"},   {"Send", "gives to another device"},
+    {"ShapeOnly", "has a shape and nothing else"}, {"Variable", "is storage, not a computation"},
 };
 
 // Ops whose kernels sum in another order with another number of threads. Contract C1 fixes the

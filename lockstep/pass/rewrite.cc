@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "lockstep/op/transfer.h"
+
 namespace lockstep::pass {
 namespace {
 
@@ -83,6 +85,20 @@ Uses::Uses(const SpecializedGraph& graph) {
   fetched_.insert(graph.fetches.begin(), graph.fetches.end());
   waited_for_.insert(graph.targets.begin(), graph.targets.end());
   FindWritesBefore(*graph.graph);
+  CountWrites(*graph.graph);
+}
+
+void Uses::CountWrites(const Graph& graph) {
+  const auto is_transfer = [](const auto& node) {
+    return node->op->name == op::kSend || node->op->name == op::kRecv;
+  };
+  if (std::any_of(graph.nodes().begin(), graph.nodes().end(), is_transfer)) {
+    int writes = 0;
+    for (const auto& node : graph.nodes()) {
+      writes += node->op->writes_variables() ? 1 : 0;
+      writes_up_to_.push_back(writes);
+    }
+  }
 }
 
 void Uses::FindWritesBefore(const Graph& graph) {
@@ -120,6 +136,10 @@ void Uses::FindWritesBefore(const Graph& graph) {
 }
 
 bool Uses::SeeTheSameVariables(const Node* earlier, const Node* later) const {
+  if (!writes_up_to_.empty() && writes_up_to_[static_cast<size_t>(earlier->id)] !=
+                                    writes_up_to_[static_cast<size_t>(later->id)]) {
+    return false;
+  }
   const auto before_earlier = writes_before_.find(earlier);
   const auto before_later = writes_before_.find(later);
   if (before_later == writes_before_.end()) {

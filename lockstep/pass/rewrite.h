@@ -23,15 +23,19 @@ class Uses {
   bool PrivateTo(Value value, const Node* reader) const;
 
   // Both nodes follow the same writes of variables, so that what one of them reads the other may
-  // read instead. `earlier` must lead to `later`.
+  // read instead. In a part of a placed graph, whose order is fixed because other parts wait for
+  // it, no write stands between them either. `earlier` must lead to `later`.
   bool SeeTheSameVariables(const Node* earlier, const Node* later) const;
 
  private:
   void FindWritesBefore(const Graph& graph);
+  void CountWrites(const Graph& graph);
 
   std::unordered_map<Value, std::vector<Node*>, ValueHash> readers_;
   // For each node that follows a write of a variable: the numbers of those writes.
   std::unordered_map<const Node*, std::vector<bool>> writes_before_;
+  // In a part of a placed graph, by node id: the writers of variables up to there. Empty otherwise.
+  std::vector<int> writes_up_to_;
   std::unordered_set<Value, ValueHash> fetched_;
   std::unordered_set<const Node*> waited_for_;
 };

@@ -10,7 +10,8 @@ namespace {
 
 class Specializer {
  public:
-  Specializer(const Graph& graph, std::span<const Feed> feeds) : graph_(graph) {
+  Specializer(const Graph& graph, std::span<const Feed> feeds, std::span<const std::string> devices)
+      : graph_(graph), devices_(devices) {
     result_.graph = std::make_unique<Graph>(graph.catalog());
     result_.feeds.resize(feeds.size());
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -32,7 +33,12 @@ class Specializer {
   Result<Value> Map(Value value);
   Result<Value> MakeFeed(size_t index, const Feed& feed);
 
+  const std::string& DeviceOf(const Node& node) const {
+    return devices_.empty() ? node.device : devices_[static_cast<size_t>(node.id)];
+  }
+
   const Graph& graph_;
+  std::span<const std::string> devices_;
   std::unordered_map<Value, std::pair<size_t, const Feed*>, ValueHash> feeds_;
   std::vector<bool> needed_;
   std::unordered_map<const Node*, Node*> copies_;
@@ -80,7 +86,7 @@ Result<Value> Specializer::MakeFeed(size_t index, const Feed& feed) {
       feed.value.index == 0 ? node.name : fmt::format("{}_{}", node.name, feed.value.index));
   spec.op = "Placeholder";
   spec.attrs = {{"dtype", feed.dtype}, {"shape", feed.shape}};
-  spec.device = node.device;
+  spec.device = DeviceOf(node);
   spec.file = node.file;
   spec.line = node.line;
   LS_ASSIGN_OR_RETURN(Node * placeholder, result_.graph->AddNode(std::move(spec)));
@@ -117,7 +123,7 @@ Status Specializer::CopyNode(const Node& node) {
     }
   }
   spec.attrs = node.attrs;
-  spec.device = node.device;
+  spec.device = DeviceOf(node);
   spec.file = node.file;
   spec.line = node.line;
   LS_ASSIGN_OR_RETURN(Node * copy, result_.graph->AddNode(std::move(spec)));
@@ -155,9 +161,10 @@ Result<SpecializedGraph> Specializer::Run(std::span<const Value> fetches,
 }  // namespace
 
 Result<SpecializedGraph> Specialize(const Graph& graph, std::span<const Feed> feeds,
-                                    std::span<const Value> fetches,
-                                    std::span<Node* const> targets) {
-  return Specializer(graph, feeds).Run(fetches, targets);
+                                    std::span<const Value> fetches, std::span<Node* const> targets,
+                                    std::span<const std::string> devices) {
+  LS_CHECK(devices.empty() || devices.size() == graph.nodes().size());
+  return Specializer(graph, feeds, devices).Run(fetches, targets);
 }
 
 }  // namespace lockstep::pass

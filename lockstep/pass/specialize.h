@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/graph/graph.h"
@@ -24,9 +25,11 @@ struct SpecializedGraph {
   std::vector<Node*> targets;  // without fed placeholders, where nothing is left to run
 };
 
+// `devices`, by id of the graph's nodes, are the devices of the copies; empty: those of the nodes.
 // Errors: a placeholder that is needed and not fed, a feed of the wrong type or shape, a shape that
 // stays unknown, a cycle. All name the op and its line.
 Result<SpecializedGraph> Specialize(const Graph& graph, std::span<const Feed> feeds,
-                                    std::span<const Value> fetches, std::span<Node* const> targets);
+                                    std::span<const Value> fetches, std::span<Node* const> targets,
+                                    std::span<const std::string> devices = {});
 
 }  // namespace lockstep::pass
