@@ -4,8 +4,12 @@
 
 #include <algorithm>
 
+#include "lockstep/exec/internal/local_placement.h"
+#include "lockstep/exec/internal/step_threads.h"
+#include "lockstep/exec/local_rendezvous.h"
 #include "lockstep/graph/device_name.h"
 #include "lockstep/pass/fuse.h"
+#include "lockstep/pass/partition.h"
 
 namespace lockstep::exec {
 
@@ -28,19 +32,45 @@ Status Callable::CheckFeeds(std::span<const Tensor> feeds) const {
   return OkStatus();
 }
 
-Result<std::unique_ptr<Plan>> Callable::Compile(std::span<const Tensor> feeds) const {
+Result<Callable::Entry> Callable::Compile(std::span<const Tensor> feeds) const {
+  Entry entry;
   std::vector<pass::Feed> shapes;
   for (size_t i = 0; i < feeds.size(); ++i) {
+    entry.shapes.push_back(feeds[i].shape());
     shapes.push_back({signature_.feeds[i], feeds[i].dtype(), feeds[i].shape()});
   }
-  LS_ASSIGN_OR_RETURN(pass::SpecializedGraph graph,
-                      pass::Specialize(graph_, shapes, signature_.fetches, signature_.targets));
+  std::vector<std::string> devices;
+  if (placed_ != nullptr && !placed_->placement->Trivial()) {
+    LS_ASSIGN_OR_RETURN(devices, placed_->placement->Devices());
+  }
+  LS_ASSIGN_OR_RETURN(
+      pass::SpecializedGraph graph,
+      pass::Specialize(graph_, shapes, signature_.fetches, signature_.targets, devices));
+  const auto elsewhere = [](const auto& node) { return node->device != pass::LocalDeviceName(0); };
+  const auto nodes = graph.graph->nodes();
+  if (!devices.empty() && std::any_of(nodes.begin(), nodes.end(), elsewhere)) {
+    LS_ASSIGN_OR_RETURN(entry.step, CompileParts(graph));
+    return entry;
+  }
   LS_ASSIGN_OR_RETURN(graph, pass::Fuse(std::move(graph)));
   const MutexLock lock(store_.settle_mutex());
-  return Plan::Compile(std::move(graph), store_, device_);
+  LS_ASSIGN_OR_RETURN(entry.plan, Plan::Compile(std::move(graph), store_, device_));
+  return entry;
 }
 
-Result<Plan*> Callable::Lookup(std::span<const Tensor> feeds) {
+Result<std::unique_ptr<PlacedStep>> Callable::CompileParts(
+    const pass::SpecializedGraph& graph) const {
+  LS_ASSIGN_OR_RETURN(pass::PartitionedGraph partitioned, pass::Partition(graph, {}));
+  std::vector<DevicePart> parts;
+  for (pass::Part& part : partitioned.parts) {
+    LS_ASSIGN_OR_RETURN(const DeviceName name, DeviceName::Parse(part.device));
+    Device* device = placed_->devices[static_cast<size_t>(name.index.value_or(0))].get();
+    parts.push_back({std::move(part), device});
+  }
+  return PlacedStep::Compile(std::move(parts), store_, *placed_->threads, nullptr);
+}
+
+Result<Callable::Entry*> Callable::Lookup(std::span<const Tensor> feeds) {
   const auto fits = [&](const Entry& entry) {
     for (size_t i = 0; i < feeds.size(); ++i) {
       if (!(entry.shapes[i] == feeds[i].shape())) {
@@ -51,16 +81,20 @@ Result<Plan*> Callable::Lookup(std::span<const Tensor> feeds) {
   };
   const auto found = std::find_if(plans_.begin(), plans_.end(), fits);
   if (found != plans_.end()) {
-    return found->plan.get();
+    return &*found;
   }
-  LS_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Compile(feeds));
-  Entry entry;
-  for (const Tensor& feed : feeds) {
-    entry.shapes.push_back(feed.shape());
-  }
-  entry.plan = std::move(plan);
+  LS_ASSIGN_OR_RETURN(Entry entry, Compile(feeds));
   plans_.push_back(std::move(entry));
-  return plans_.back().plan.get();
+  return &plans_.back();
+}
+
+Status Callable::RunPlaced(PlacedStep& step, std::span<const Tensor> feeds,
+                           std::span<Tensor> fetches, const StepInfo& info) const {
+  const uint64_t number = placed_->next_step->fetch_add(1);
+  const StepRun run{placed_->rendezvous, /*scope=*/0, number, Deadline::Infinite(), nullptr};
+  const Status status = step.Run(feeds, fetches, info, run);
+  placed_->rendezvous->Cleanup(run.scope, run.step);
+  return status;
 }
 
 Status Callable::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
@@ -71,13 +105,16 @@ Status Callable::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, c
   }
   LS_TRY(CheckFeeds(feeds));
   const MutexLock lock(mu_);
-  LS_ASSIGN_OR_RETURN(Plan * plan, Lookup(feeds));
-  Status status = plan->Run(feeds, fetches, info, profile);
+  LS_ASSIGN_OR_RETURN(Entry * entry, Lookup(feeds));
+  if (entry->step != nullptr) {
+    return RunPlaced(*entry->step, feeds, fetches, info);
+  }
+  Status status = entry->plan->Run(feeds, fetches, info, profile);
   if (status.code() == StatusCode::kAborted) {
     // Another plan has settled the layout of a variable in the meantime.
-    std::erase_if(plans_, [&](const Entry& entry) { return entry.plan.get() == plan; });
-    LS_ASSIGN_OR_RETURN(plan, Lookup(feeds));
-    status = plan->Run(feeds, fetches, info, profile);
+    std::erase_if(plans_, [&](const Entry& old) { return &old == entry; });
+    LS_ASSIGN_OR_RETURN(entry, Lookup(feeds));
+    status = entry->plan->Run(feeds, fetches, info, profile);
   }
   return status;
 }
@@ -85,19 +122,29 @@ Status Callable::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, c
 Result<const Plan*> Callable::PlanFor(std::span<const Tensor> feeds) {
   LS_TRY(CheckFeeds(feeds));
   const MutexLock lock(mu_);
-  LS_ASSIGN_OR_RETURN(const Plan* plan, Lookup(feeds));
-  return plan;
+  LS_ASSIGN_OR_RETURN(const Entry* entry, Lookup(feeds));
+  if (entry->plan == nullptr) {
+    return FailedPrecondition(fmt::format(
+        "the signature runs on {} devices, each with a plan of its own", entry->step->num_parts()));
+  }
+  return entry->plan.get();
 }
 
 Session::Session(Token, const Graph& graph, const SessionOptions& options,
                  std::shared_ptr<VariableStore> store)
     : graph_(graph),
       options_(options),
-      store_(store == nullptr ? std::make_shared<VariableStore>() : std::move(store)) {
+      store_(store == nullptr ? std::make_shared<VariableStore>() : std::move(store)),
+      placement_(std::make_unique<LocalPlacement>(graph, options.devices)),
+      rendezvous_(std::make_unique<LocalRendezvous>()),
+      threads_(std::make_unique<StepThreads>()) {
   for (int i = 0; i < options.devices; ++i) {
     devices_.push_back(std::make_unique<Device>(i, options.threads_per_device));
   }
+  placed_env_ = {placement_.get(), devices_, threads_.get(), rendezvous_.get(), &next_placed_step_};
 }
+
+Session::~Session() = default;
 
 Result<std::unique_ptr<Session>> Session::Create(const Graph& graph, const SessionOptions& options,
                                                  std::shared_ptr<VariableStore> store) {
@@ -165,6 +212,14 @@ Result<Callable*> Session::Prepare(const Signature& signature, int device) {
     return InvalidArgument(
         fmt::format("there is no device {}, the session has {}", device, num_devices()));
   }
+  return PrepareOn(signature, device);
+}
+
+Result<Callable*> Session::Prepare(const Signature& signature) {
+  return PrepareOn(signature, kPlaced);
+}
+
+Result<Callable*> Session::PrepareOn(const Signature& signature, int device) {
   const MutexLock lock(mu_);
   const auto found =
       std::find_if(callables_.begin(), callables_.end(), [&](const Prepared& prepared) {
@@ -174,8 +229,9 @@ Result<Callable*> Session::Prepare(const Signature& signature, int device) {
     return found->callable.get();
   }
   LS_TRY(CheckSignature(signature));
-  auto callable = std::make_unique<Callable>(Callable::Token(), graph_, *store_,
-                                             *devices_[static_cast<size_t>(device)], signature);
+  const auto first = static_cast<size_t>(std::max(device, 0));
+  auto callable = std::make_unique<Callable>(Callable::Token(), graph_, *store_, *devices_[first],
+                                             signature, device == kPlaced ? &placed_env_ : nullptr);
   callables_.push_back({signature, device, std::move(callable)});
   return callables_.back().callable.get();
 }

@@ -1,5 +1,6 @@
 // Session: runs parts of a graph on the devices of this process. Plans are compiled once per
-// signature (feeds with their shapes, fetches, targets) and cached. Thread-safe.
+// signature (feeds with their shapes, fetches, targets) and cached. A signature whose nodes are
+// placed on several devices is cut into parts, which run at the same time. Thread-safe.
 //
 //   LS_ASSIGN_OR_RETURN(auto session, Session::Create(graph, {}));
 //   LS_TRY(session->Initialize());
@@ -18,11 +19,16 @@
 
 #include "lockstep/base/mutex.h"
 #include "lockstep/exec/device.h"
+#include "lockstep/exec/placed_step.h"
 #include "lockstep/exec/plan.h"
 #include "lockstep/exec/variable_store.h"
 #include "lockstep/graph/graph.h"
 
 namespace lockstep::exec {
+
+class LocalPlacement;
+class LocalRendezvous;
+class StepThreads;
 
 struct SessionOptions {
   int devices = 1;
@@ -40,8 +46,19 @@ struct Signature {
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 
-// A prepared signature on one device. Plans for new feed shapes are compiled when first met. Runs
-// of one callable, and of callables of one device, exclude each other.
+// What the callables of a session share to run signatures on several devices.
+struct PlacedEnv {
+  LocalPlacement* placement;
+  std::span<const std::unique_ptr<Device>> devices;
+  StepThreads* threads;
+  LocalRendezvous* rendezvous;
+  // Numbers of placed steps.
+  std::atomic<uint64_t>* next_step;
+};
+
+// A prepared signature on one device, or on those where its nodes are placed. Plans for new feed
+// shapes are compiled when first met. Runs of one callable, and of callables of one device, exclude
+// each other.
 class Callable {
   // Only a session can make one.
   struct Token {
@@ -49,15 +66,22 @@ class Callable {
   };
 
  public:
-  Callable(Token, const Graph& graph, VariableStore& store, Device& device, Signature signature)
-      : graph_(graph), store_(store), device_(device), signature_(std::move(signature)) {}
+  // `placed` null: everything on `device`.
+  Callable(Token, const Graph& graph, VariableStore& store, Device& device, Signature signature,
+           const PlacedEnv* placed)
+      : graph_(graph),
+        store_(store),
+        device_(device),
+        signature_(std::move(signature)),
+        placed_(placed) {}
 
   // One tensor per feed and per fetch of the signature; a fetch that holds a fitting tensor of
   // nobody else is reused.
   Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
              StepProfile* profile = nullptr) LS_EXCLUDES(mu_);
 
-  // The plan for these feeds, compiled if need be.
+  // The plan for these feeds, compiled if need be. FAILED_PRECONDITION if they run on several
+  // devices.
   Result<const Plan*> PlanFor(std::span<const Tensor> feeds) LS_EXCLUDES(mu_);
 
  private:
@@ -65,17 +89,24 @@ class Callable {
 
   struct Entry {
     std::vector<Shape> shapes;
+    // One of the two.
     std::unique_ptr<Plan> plan;
+    std::unique_ptr<PlacedStep> step;
   };
 
   Status CheckFeeds(std::span<const Tensor> feeds) const;
-  Result<Plan*> Lookup(std::span<const Tensor> feeds) LS_REQUIRES(mu_);
-  Result<std::unique_ptr<Plan>> Compile(std::span<const Tensor> feeds) const;
+  Result<Entry*> Lookup(std::span<const Tensor> feeds) LS_REQUIRES(mu_);
+  Result<Entry> Compile(std::span<const Tensor> feeds) const;
+  // The parts on their devices.
+  Result<std::unique_ptr<PlacedStep>> CompileParts(const pass::SpecializedGraph& graph) const;
+  Status RunPlaced(PlacedStep& step, std::span<const Tensor> feeds, std::span<Tensor> fetches,
+                   const StepInfo& info) const;
 
   const Graph& graph_;
   VariableStore& store_;
   Device& device_;
   const Signature signature_;
+  const PlacedEnv* const placed_;
   Mutex mu_;
   std::vector<Entry> plans_ LS_GUARDED_BY(mu_);
 };
@@ -99,6 +130,7 @@ class Session {
 
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+  ~Session();
 
   // Runs every assignment in the graph's collection of initialisers.
   Status Initialize();
@@ -112,8 +144,12 @@ class Session {
                                         const std::vector<std::string>& fetches,
                                         const std::vector<std::string>& targets = {});
 
-  // Lives as long as the session. Asking again for the same returns the same.
-  Result<Callable*> Prepare(const Signature& signature, int device = 0);
+  // Runs where the nodes are placed, by default on the first device. Lives as long as the session.
+  // Asking again for the same returns the same.
+  Result<Callable*> Prepare(const Signature& signature);
+
+  // Runs whole on one device, wherever the nodes are placed.
+  Result<Callable*> Prepare(const Signature& signature, int device);
 
   VariableStore& variables() const { return *store_; }
 
@@ -122,13 +158,21 @@ class Session {
   const SessionOptions& options() const { return options_; }
 
  private:
+  static constexpr int kPlaced = -1;
+
   Status CheckDevices() const;
   Status CheckSignature(const Signature& signature) const;
+  Result<Callable*> PrepareOn(const Signature& signature, int device);
 
   const Graph& graph_;
   const SessionOptions options_;
   const std::shared_ptr<VariableStore> store_;
   std::vector<std::unique_ptr<Device>> devices_;
+  const std::unique_ptr<LocalPlacement> placement_;
+  const std::unique_ptr<LocalRendezvous> rendezvous_;
+  const std::unique_ptr<StepThreads> threads_;
+  std::atomic<uint64_t> next_placed_step_{0};
+  PlacedEnv placed_env_;
   std::atomic<int64_t> next_step_{0};
   Mutex mu_;
 

@@ -11,6 +11,7 @@
 #include "lockstep/exec/internal/copy_layout.h"
 #include "lockstep/exec/internal/reference_kernel.h"
 #include "lockstep/op/reorder.h"
+#include "lockstep/op/transfer.h"
 
 namespace lockstep::exec {
 namespace {
@@ -34,6 +35,9 @@ class KernelSelector {
   Status AddConst(const Node& node);
   Status AddVariable(const Node& node);
   Status AddStep(const Node& node);
+  Status AddSend(const Node& node);
+  Status AddRecv(const Node& node);
+  Status AddShapeOnly(const Node& node);
   Status AddFetches();
   Result<Choice> Choose(const Node& node) const;
   Result<Kernel> Ask(const Node& node, const std::vector<TensorDesc>& inputs,
@@ -46,6 +50,9 @@ class KernelSelector {
   Result<int> AdaptConst(int id, DType dtype, const Layout& layout);
   // Adds a step that converts `from` into the (new) value `to`.
   Status AddReorder(const Node& node, std::string kind, int from, int to, std::vector<int> after);
+
+  // The value in memory that is given to other devices, plain: itself, moved there, or a copy.
+  Result<int> Share(const Node& node, int id);
 
   int AddValue(PlanValue value);
 
@@ -70,6 +77,8 @@ class KernelSelector {
   // Adapted copies: (value, type) with their layouts.
   std::map<std::pair<int, DType>, std::vector<int>> adapted_;
   std::unordered_set<const Node*> after_write_;
+  // Copies in shared memory.
+  std::unordered_map<int, int> shared_;
 };
 
 int KernelSelector::AddValue(PlanValue value) {
@@ -200,6 +209,7 @@ Status KernelSelector::AddReorder(const Node& node, std::string kind, int from, 
   step.inputs = {from};
   step.outputs = {to};
   step.after = std::move(after);
+  step.rank = node.id;
   step.kernel.scratch_bytes = reorder.scratch_bytes;
   step.kernel.run = [run = std::move(reorder.run)](const KernelArgs& args) {
     return run(args.inputs[0], args.outputs[0], args.scratch);
@@ -269,6 +279,10 @@ Status KernelSelector::BindInputs(const Node& node, const Choice& choice, PlanSt
       continue;
     }
     const int id = IdOf(node.inputs[i]);
+    if (plan_.value(id).storage == Storage::kNothing) {
+      return InvalidArgument(
+          fmt::format("input {} ('{}') has a shape and no elements", i, node.inputs[i].name()));
+    }
     const Layout layout = kernel.input_layouts.empty() ? Layout() : kernel.input_layouts[i];
     PlanValue& value = plan_.value(id);
     if (value.desc.flexible && value.root == id) {
@@ -313,6 +327,7 @@ Status KernelSelector::AddStep(const Node& node) {
   LS_ASSIGN_OR_RETURN(Choice choice, Choose(node));
   PlanStep step;
   step.node = &node;
+  step.rank = node.id;
   step.kind = node.op->name;
   step.written_inputs = node.op->written_inputs;
   step.initialized_inputs = node.op->initialized_inputs;
@@ -332,6 +347,98 @@ Status KernelSelector::AddStep(const Node& node) {
   return OkStatus();
 }
 
+Result<int> KernelSelector::Share(const Node& node, int id) {
+  const PlanValue value = plan_.value(id);
+  PlanValue& root = plan_.value(value.root);
+  if (root.storage == Storage::kShared) {
+    return id;
+  }
+  TensorDesc desc = value.desc;
+  desc.layout = Layout();
+  desc.flexible = false;
+  const int external = static_cast<int>(plan_.shared.size());
+  if (root.storage == Storage::kArena && root.desc.layout.is_plain()) {
+    root.storage = Storage::kShared;
+    root.external = external;
+    desc.shape = root.desc.shape;
+    plan_.shared.push_back(std::move(desc));
+    return id;
+  }
+  // What a variable holds now may change before the receiver reads it.
+  const bool reuse = root.storage != Storage::kVariable || !after_write_.contains(&node);
+  const auto copy = shared_.find(id);
+  if (reuse && copy != shared_.end()) {
+    return copy->second;
+  }
+  PlanValue target;
+  target.desc = desc;
+  target.storage = Storage::kShared;
+  target.external = external;
+  plan_.shared.push_back(std::move(desc));
+  const int result = AddValue(std::move(target));
+  LS_TRY(AddReorder(node, "Copy", id, result, StepsBefore(node)));
+  if (reuse) {
+    shared_.emplace(id, result);
+  }
+  return result;
+}
+
+Status KernelSelector::AddSend(const Node& node) {
+  PlanStep step;
+  step.node = &node;
+  step.rank = node.id;
+  step.kind = node.op->name;
+  step.transfer = static_cast<int>(plan_.sends.size());
+  PlanTransfer transfer{.item = static_cast<uint64_t>(node.attrs.GetInt("transfer")),
+                        .device = node.attrs.GetString("destination"),
+                        .name = node.name,
+                        .shape = Shape{0}};
+  if (!node.inputs.empty()) {
+    transfer.dtype = node.inputs[0].dtype();
+    transfer.shape = node.inputs[0].shape();
+    LS_ASSIGN_OR_RETURN(const int shared, Share(node, IdOf(node.inputs[0])));
+    step.inputs.push_back(shared);
+  }
+  step.after = ControlSteps(node);
+  plan_.sends.push_back(std::move(transfer));
+  last_step_[&node] = static_cast<int>(plan_.steps.size());
+  plan_.steps.push_back(std::move(step));
+  return OkStatus();
+}
+
+Status KernelSelector::AddRecv(const Node& node) {
+  PlanStep step;
+  step.node = &node;
+  step.rank = node.id;
+  step.kind = node.op->name;
+  step.transfer = static_cast<int>(plan_.recvs.size());
+  step.after = ControlSteps(node);
+  PlanValue value;
+  value.desc = {node.outputs[0].dtype, node.outputs[0].shape, Layout(), false};
+  value.storage = Storage::kReceived;
+  value.external = step.transfer;
+  value.producer = static_cast<int>(plan_.steps.size());
+  plan_.recvs.push_back({.item = static_cast<uint64_t>(node.attrs.GetInt("transfer")),
+                         .device = node.attrs.GetString("source"),
+                         .name = node.name,
+                         .dtype = value.desc.dtype,
+                         .shape = value.desc.shape});
+  const int id = AddValue(std::move(value));
+  step.outputs.push_back(id);
+  ids_[{const_cast<Node*>(&node), 0}] = id;
+  last_step_[&node] = static_cast<int>(plan_.steps.size());
+  plan_.steps.push_back(std::move(step));
+  return OkStatus();
+}
+
+Status KernelSelector::AddShapeOnly(const Node& node) {
+  PlanValue value;
+  value.desc = {node.outputs[0].dtype, node.outputs[0].shape, Layout(), false};
+  value.storage = Storage::kNothing;
+  ids_[{const_cast<Node*>(&node), 0}] = AddValue(std::move(value));
+  return OkStatus();
+}
+
 Status KernelSelector::AddNode(const Node& node) {
   NoteWrites(node);
   if (node.op->name == "Placeholder") {
@@ -342,6 +449,15 @@ Status KernelSelector::AddNode(const Node& node) {
   }
   if (node.op->name == "Variable") {
     return AddVariable(node);
+  }
+  if (node.op->name == op::kSend) {
+    return AddSend(node);
+  }
+  if (node.op->name == op::kRecv) {
+    return AddRecv(node);
+  }
+  if (node.op->name == op::kShapeOnly) {
+    return AddShapeOnly(node);
   }
   return AddStep(node);
 }

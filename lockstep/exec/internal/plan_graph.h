@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/exec/internal/plan_transfers.h"
 #include "lockstep/exec/variable_store.h"
 #include "lockstep/graph/kernel.h"
 #include "lockstep/graph/node.h"
@@ -20,12 +21,17 @@ enum class Storage : uint8_t {
   kConst,     // owned by the plan
   kVariable,  // in the variable store
   kFetch,     // the caller's result
+  kShared,    // owned by the plan, given to other devices
+  kReceived,  // given by another device
+  kNothing,   // only the shape is used
 };
+
+inline constexpr int kNoTransfer = -1;
 
 struct PlanValue {
   TensorDesc desc;
   Storage storage = Storage::kArena;
-  // Index among the feeds, constants, variables or fetches.
+  // Index among the feeds, constants, variables, fetches, shared tensors or receives.
   int external = -1;
   // The value whose storage this one is: itself, or what it is a view of.
   int root = kNoValue;
@@ -45,6 +51,10 @@ struct PlanStep {
   uint32_t initialized_inputs = 0;
   // Steps that must have run before, besides the producers of the inputs.
   std::vector<int> after;
+  // Place in the order of the graph, which a plan with transfers keeps to.
+  int rank = 0;
+  // Index among the sends or receives, of a step that is one.
+  int transfer = kNoTransfer;
   Kernel kernel;
 };
 
@@ -55,6 +65,11 @@ struct PlanGraph {
   std::vector<Variable*> variables;
   std::vector<TensorDesc> feeds;
   std::vector<TensorDesc> fetches;
+  std::vector<TensorDesc> shared;
+  std::vector<PlanTransfer> sends;
+  std::vector<PlanTransfer> recvs;
+
+  bool has_transfers() const { return !sends.empty() || !recvs.empty(); }
 
   const PlanValue& value(int id) const { return values[static_cast<size_t>(id)]; }
 

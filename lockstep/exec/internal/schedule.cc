@@ -38,6 +38,8 @@ class Scheduler {
   // Steps that follow `step` by the program, itself included.
   std::vector<bool> Followers(int step) const;
   Result<std::vector<int>> Order() const;
+  // Other parts may wait for what stands early in this one.
+  Status CheckRanks(const std::vector<int>& order) const;
 
   const PlanGraph& plan_;
   std::vector<std::vector<int>> successors_;
@@ -127,6 +129,20 @@ void Scheduler::OrderVariable(size_t variable) {
       std::any_of(writers.begin(), writers.end(), not_initialized);
 }
 
+Status Scheduler::CheckRanks(const std::vector<int>& order) const {
+  for (size_t i = 1; plan_.has_transfers() && i < order.size(); ++i) {
+    const PlanStep& before = plan_.steps[static_cast<size_t>(order[i - 1])];
+    const PlanStep& after = plan_.steps[static_cast<size_t>(order[i])];
+    if (before.rank > after.rank) {
+      return InvalidArgument(
+          fmt::format("{} has to read a variable before {} writes it, but stands behind it in the "
+                      "part of a placed graph",
+                      before.node->Describe(), after.node->Describe()));
+    }
+  }
+  return OkStatus();
+}
+
 Result<std::vector<int>> Scheduler::Order() const {
   std::vector<int> waiting(plan_.steps.size(), 0);
   for (const auto& successors : successors_) {
@@ -134,9 +150,11 @@ Result<std::vector<int>> Scheduler::Order() const {
       ++waiting[static_cast<size_t>(next)];
     }
   }
-  // Updates first, then in order of creation.
+  // Updates first, then in order of creation; with transfers in the order of the graph.
   const auto priority = [&](int step) {
-    return std::make_pair(plan_.steps[static_cast<size_t>(step)].written_inputs == 0, step);
+    const PlanStep& s = plan_.steps[static_cast<size_t>(step)];
+    return std::make_pair(plan_.has_transfers() ? s.rank : static_cast<int>(s.written_inputs == 0),
+                          step);
   };
   const auto later = [&](int a, int b) { return priority(a) > priority(b); };
   std::priority_queue<int, std::vector<int>, decltype(later)> ready(later);
@@ -157,6 +175,7 @@ Result<std::vector<int>> Scheduler::Order() const {
     }
   }
   if (order.size() == plan_.steps.size()) {
+    LS_TRY(CheckRanks(order));
     return order;
   }
   const auto stuck = static_cast<size_t>(
