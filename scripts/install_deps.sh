@@ -10,7 +10,8 @@ packages=(
   # own OpenMP.
   libdnnl-dev ocl-icd-opencl-dev libomp-dev
   libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
-  libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libssl-dev zlib1g-dev
+  libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libssl-dev libucx-dev
+  zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 

@@ -39,6 +39,7 @@ FENCES = (
      ("lockstep/graph/*serial*.cc", "lockstep/graph/internal/serial*",
       "lockstep/cluster/internal/*")),
     ("gRPC", re.compile(r"^grpc(pp)?/"), ("lockstep/cluster/internal/rpc*", "lockstep/net/grpc/*")),
+    ("UCX", re.compile(r"^uc[pst]/"), ("lockstep/net/ucx/*",)),
     ("CLI11", re.compile(r"^CLI/"), ("lockstep/cli/*",)),
     ("toml++", re.compile(r"^(toml\+\+/|toml\.hpp$)"),
      ("lockstep/cli/*", "lockstep/train/config*", "lockstep/cluster/internal/toml_document.cc")),

@@ -9,8 +9,7 @@ std::string MessageKey::ToString() const {
 }
 
 MessageHeader HeaderOf(const Tensor& tensor, uint64_t tag) {
-  return {
-      .dtype = tensor.dtype(), .shape = tensor.shape(), .bytes = tensor.bytes(), .tag = tag};
+  return {.dtype = tensor.dtype(), .shape = tensor.shape(), .bytes = tensor.bytes(), .tag = tag};
 }
 
 }  // namespace lockstep::net

@@ -1,5 +1,5 @@
-// What a message is: a key that both ends know, a small header, and a payload. Keys are binary and of
-// fixed size, so that the data path handles no strings.
+// What a message is: a key that both ends know, a small header, and a payload. Keys are binary and
+// of fixed size, so that the data path handles no strings.
 //
 //   const MessageKey key{.scope = graph, .step = step, .item = transfer};
 //   const MessageHeader header = HeaderOf(tensor);
@@ -30,8 +30,8 @@ struct MessageKey {
   std::string ToString() const;
 };
 
-// Travels before the payload. `dtype` and `shape` describe the tensor to the receiver; how many bytes
-// the payload has is said apart, because it may be encoded.
+// Travels before the payload. `dtype` and `shape` describe the tensor to the receiver; how many
+// bytes the payload has is said apart, because it may be encoded.
 struct MessageHeader {
   DType dtype = DType::kUInt8;
   Shape shape;

@@ -1,5 +1,5 @@
-// Progress: how threads wait for communication, and by which clock deadlines pass. One per transport:
-// a reactor with a thread of its own, or the simulated network with its virtual clock.
+// Progress: how threads wait for communication, and by which clock deadlines pass. One per
+// transport: a reactor with a thread of its own, or the simulated network with its virtual clock.
 #pragma once
 
 #include <atomic>

@@ -57,13 +57,15 @@ Result<std::shared_ptr<Region>> Region::Create(uint64_t number, size_t bytes) {
 
 Result<std::shared_ptr<Region>> Region::Map(int fd, uint64_t number, size_t bytes) {
   LS_TRY(CheckSize(bytes));
+
   struct stat info {};
+
   const int seals = fcntl(fd, F_GET_SEALS);
   if (fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes ||
       (seals & F_SEAL_SHRINK) == 0) {
-    return InvalidArgument(fmt::format(
-        "what a peer offers as shared memory of {} bytes has {} bytes and {}", bytes, info.st_size,
-        (seals & F_SEAL_SHRINK) == 0 ? "may shrink" : "may not shrink"));
+    return InvalidArgument(
+        fmt::format("what a peer offers as shared memory of {} bytes has {} bytes and {}", bytes,
+                    info.st_size, (seals & F_SEAL_SHRINK) == 0 ? "may shrink" : "may not shrink"));
   }
   LS_ASSIGN_OR_RETURN(void* data, MapBytes(fd, bytes));
   return std::make_shared<Region>(Private(), number, lockstep::internal::Descriptor(-1), data,

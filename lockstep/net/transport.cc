@@ -56,8 +56,8 @@ void Transport::Recv(PeerId from, const MessageKey& key, void* buffer, uint64_t 
       from, key,
       [buffer, capacity](const MessageHeader& header) -> Result<void*> {
         if (header.bytes > capacity) {
-          return InvalidArgument(fmt::format("a message of {} bytes for a buffer of {}",
-                                             header.bytes, capacity));
+          return InvalidArgument(
+              fmt::format("a message of {} bytes for a buffer of {}", header.bytes, capacity));
         }
         return buffer;
       },

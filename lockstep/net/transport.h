@@ -4,12 +4,12 @@
 //   transport.Recv(from, key, IntoTensor(&tensor), deadline, done);
 //
 // A message and a receive of one key meet in either order; several of one key meet first to first.
-// `done` is called exactly once, from any thread, perhaps before the call returns; it must not block.
-// The payload of a send stays untouched until then, the buffer of a receive belongs to the transport.
-// Small messages leave at once and need no receiver; large ones wait at the sender until they are
-// received, and so do small ones when too many were not received yet.
-// Errors: DeadlineExceeded, Unavailable (the peer is lost; names it), what Abort was given, the
-// receiver's refusal, InvalidArgument (does not fit, no such task). All methods are thread-safe.
+// `done` is called exactly once, from any thread, perhaps before the call returns; it must not
+// block. The payload of a send stays untouched until then, the buffer of a receive belongs to the
+// transport. Small messages leave at once and need no receiver; large ones wait at the sender until
+// they are received, and so do small ones when too many were not received yet. Errors:
+// DeadlineExceeded, Unavailable (the peer is lost; names it), what Abort was given, the receiver's
+// refusal, InvalidArgument (does not fit, no such task). All methods are thread-safe.
 #pragma once
 
 #include <chrono>
@@ -38,8 +38,8 @@ using RecvDone = std::function<void(const Status&, const MessageHeader&)>;
 // Answers where the payload of this header goes: at least header.bytes, valid until `done`.
 using Locate = std::function<Result<void*>(const MessageHeader&)>;
 
-// Allocates the tensor that the header describes. A header whose bytes do not match its shape, as of
-// an encoded payload, is an error. `tensor` must live until `done`.
+// Allocates the tensor that the header describes. A header whose bytes do not match its shape, as
+// of an encoded payload, is an error. `tensor` must live until `done`.
 Locate IntoTensor(Tensor* tensor);
 
 // What went through the link to one peer since it was connected.
@@ -99,14 +99,16 @@ class Transport {
   Result<std::shared_ptr<Region>> CreateRegion(size_t bytes);
   // `number` is Region::number() of a region that `owner` created and still holds. Unimplemented
   // where owner and this task share no memory.
-  Result<std::shared_ptr<Region>> MapRegion(PeerId owner, uint64_t number, const Deadline& deadline);
+  Result<std::shared_ptr<Region>> MapRegion(PeerId owner, uint64_t number,
+                                            const Deadline& deadline);
 
   // The transport's clock, which may be a virtual one.
   Deadline After(std::chrono::milliseconds delay) const;
+
   Progress& progress() const { return *progress_; }
 
-  // Ends orderly: waits until everything that was sent is on its way, tells the peers, and fails what
-  // is still pending with Cancelled. The destructor does it with a deadline of one second.
+  // Ends orderly: waits until everything that was sent is on its way, tells the peers, and fails
+  // what is still pending with Cancelled. The destructor does it with a deadline of one second.
   void Close(const Deadline& deadline);
 
   // Used by whoever connects: links are attached to the engine, which takes part in `progress`.

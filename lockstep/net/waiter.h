@@ -5,8 +5,8 @@
 //   transport.Recv(right, key, buffer, bytes, deadline, waiter.Received());
 //   LS_TRY(waiter.Wait());
 //
-// Wait ends because every operation does, by its deadline at the latest. One thread adds and waits; it
-// may add again after Wait. A Waiter that goes out of scope waits first: buffers stay valid.
+// Wait ends because every operation does, by its deadline at the latest. One thread adds and waits;
+// it may add again after Wait. A Waiter that goes out of scope waits first: buffers stay valid.
 #pragma once
 
 #include <atomic>

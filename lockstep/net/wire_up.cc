@@ -57,8 +57,8 @@ class BlobReader {
 
  private:
   Status Cut() const {
-    return InvalidArgument(fmt::format("the addresses of a task end at byte {} of {}, in a field",
-                                       at_, blob_.size()));
+    return InvalidArgument(
+        fmt::format("the addresses of a task end at byte {} of {}, in a field", at_, blob_.size()));
   }
 
   std::string_view blob_;
@@ -174,9 +174,9 @@ Result<std::unique_ptr<Transport>> WireUp(const WireUpOptions& options, BlobExch
     mine.links.push_back({choice.kind, provider->address()});
     transport->Keep(std::move(provider));
   }
-  LS_TRY(engine.Attach(
-      options.self, identity.incarnation,
-      std::make_unique<internal::SelfLink>(reactor, engine.SinkFor(options.self))));
+  LS_TRY(
+      engine.Attach(options.self, identity.incarnation,
+                    std::make_unique<internal::SelfLink>(reactor, engine.SinkFor(options.self))));
   LS_TRY(exchange.Put(EncodeTaskAddresses(mine), deadline));
   std::map<LinkKind, std::vector<internal::PeerAddress>> peers;
   for (int peer = 0; peer < transport->num_tasks(); ++peer) {
@@ -194,8 +194,7 @@ Result<std::unique_ptr<Transport>> WireUp(const WireUpOptions& options, BlobExch
     }
     Result<LinkKind> kind = ChooseKind(mine, *theirs);
     if (!kind.ok()) {
-      return kind.status().With(
-          fmt::format("{} and {}", transport->task_name(options.self), name));
+      return kind.status().With(fmt::format("{} and {}", transport->task_name(options.self), name));
     }
     peers[*kind].push_back({peer, theirs->incarnation, *AddressOf(*theirs, *kind)});
   }

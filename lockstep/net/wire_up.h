@@ -1,5 +1,5 @@
-// Wire-up: connects a task with all others, each pair over the best link that both have: shm between
-// processes of one host, else ucx, else grpc (where TLS is required, ucx is not offered).
+// Wire-up: connects a task with all others, each pair over the best link that both have: shm
+// between processes of one host, else ucx, else grpc (where TLS is required, ucx is not offered).
 //
 //   WireUpOptions options{.self = 0, .tasks = names, .job_secret = secret};
 //   options.links = {{LinkKind::kShm, ShmFactory({})}, {LinkKind::kGrpc, GrpcFactory(...)}};

@@ -1,5 +1,6 @@
-// ChunkStreams: payloads on their way in pieces, for links that send kData frames. One per link; the
-// pieces of a transfer arrive in order. Thread-safe: a target is not touched after Remove returned.
+// ChunkStreams: payloads on their way in pieces, for links that send kData frames. One per link;
+// the pieces of a transfer arrive in order. Thread-safe: a target is not touched after Remove
+// returned.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ class ChunkStreams {
  public:
   void Add(uint64_t transfer, void* target, uint64_t bytes, MoveDone done);
   // Copies a piece. When it was the last one, moves the callback to `finished`: the caller calls it
-  // without locks. Pieces of unknown transfers are what was under way when it was cancelled. Errors:
-  // InvalidArgument for a piece that does not continue its transfer.
+  // without locks. Pieces of unknown transfers are what was under way when it was cancelled.
+  // Errors: InvalidArgument for a piece that does not continue its transfer.
   Status OnData(const Frame& frame, std::span<const std::byte> piece, MoveDone* finished);
   void Remove(uint64_t transfer);
   void Clear();

@@ -57,8 +57,7 @@ Status Engine::StepStatus(const MessageKey& key) const {
   }
   if (!ended_.empty() &&
       (ended_.count({key.scope, key.step}) > 0 || ended_.count({key.scope, kWholeScope}) > 0)) {
-    return FailedPrecondition(
-        fmt::format("step {} of scope {} has ended", key.step, key.scope));
+    return FailedPrecondition(fmt::format("step {} of scope {} has ended", key.step, key.scope));
   }
   return OkStatus();
 }
@@ -66,8 +65,7 @@ Status Engine::StepStatus(const MessageKey& key) const {
 Status Engine::LostStatus(PeerId peer) const {
   const Peer& p = peers_[static_cast<size_t>(peer)];
   if (p.link == nullptr) {
-    return Unavailable(
-        fmt::format("task {} is not connected", tasks_[static_cast<size_t>(peer)]));
+    return Unavailable(fmt::format("task {} is not connected", tasks_[static_cast<size_t>(peer)]));
   }
   return p.status;
 }
@@ -133,8 +131,7 @@ Deadline::Clock::time_point Engine::ExpireDeadlines() {
   return next;
 }
 
-void Engine::EndStepOps(const StepId& step, const Status& why, bool tell_peer,
-                        Finished& finished) {
+void Engine::EndStepOps(const StepId& step, const Status& why, bool tell_peer, Finished& finished) {
   const auto matches = [&step](const MessageKey& key) {
     return key.scope == step.first && (step.second == kWholeScope || key.step == step.second);
   };
@@ -247,9 +244,8 @@ void Engine::CancelAll(const Status& why) {
 
 bool Engine::AllFlushed() const {
   MutexLock lock(mu_);
-  return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-    return peer.closed || peer.link->Flushed();
-  });
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.closed || peer.link->Flushed(); });
 }
 
 void Engine::Close(const Deadline& deadline) {
@@ -326,8 +322,8 @@ Result<std::shared_ptr<Region>> Engine::FindRegion(uint64_t number) {
   const auto found = regions_.find(number);
   std::shared_ptr<Region> region = found == regions_.end() ? nullptr : found->second.lock();
   if (region == nullptr) {
-    return NotFound(fmt::format("task {} has no region {}", tasks_[static_cast<size_t>(self_)],
-                                number));
+    return NotFound(
+        fmt::format("task {} has no region {}", tasks_[static_cast<size_t>(self_)], number));
   }
   return region;
 }

@@ -134,8 +134,8 @@ class Engine {
     std::shared_ptr<Link> link;
     std::vector<std::unique_ptr<Sink>> sinks;  // the last one is the current link's
     uint64_t incarnation = 0;
-    Status status;               // why it is lost
-    bool closed = true;          // there is no link, or it is lost and closed
+    Status status;                 // why it is lost
+    bool closed = true;            // there is no link, or it is lost and closed
     uint64_t eager_in_flight = 0;  // sent by us, not yet consumed there
     uint64_t eager_stored = 0;     // sent by them, not yet consumed here
     uint64_t eager_consumed = 0;   // not yet credited to them
@@ -173,16 +173,14 @@ class Engine {
 
   void EndSend(uint64_t transfer, const Status& why, bool tell_peer, Finished& finished)
       LS_REQUIRES(mu_);
-  void EndRecv(uint64_t id, const Status& why, bool tell_peer, Finished& finished)
-      LS_REQUIRES(mu_);
+  void EndRecv(uint64_t id, const Status& why, bool tell_peer, Finished& finished) LS_REQUIRES(mu_);
   void DropStepArrivals(const StepId& step, const Status& why) LS_REQUIRES(mu_);
   void ForgetArrival(const PeerKey& key, const Arrival& arrival) LS_REQUIRES(mu_);
   void EndStepOps(const StepId& step, const Status& why, bool tell_peer, Finished& finished)
       LS_REQUIRES(mu_);
   void EndPeerOps(PeerId peer, const Status& why, Finished& finished) LS_REQUIRES(mu_);
   void Consumed(PeerId from, uint64_t payload_bytes) LS_REQUIRES(mu_);
-  void SendReason(PeerId to, FrameType type, uint64_t transfer, const Status& why)
-      LS_REQUIRES(mu_);
+  void SendReason(PeerId to, FrameType type, uint64_t transfer, const Status& why) LS_REQUIRES(mu_);
   void AddDeadline(const Deadline& deadline, bool send, uint64_t id) LS_REQUIRES(mu_);
   void RemoveDeadline(const Deadline& deadline, bool send, uint64_t id) LS_REQUIRES(mu_);
   std::string Describe(const SendOp& op) const;
@@ -210,8 +208,8 @@ class Engine {
   std::unordered_map<uint64_t, RecvOp> receives_ LS_GUARDED_BY(mu_);
   std::unordered_map<PeerKey, std::list<uint64_t>, PeerKeyHash> posted_ LS_GUARDED_BY(mu_);
   std::unordered_map<PeerKey, std::list<Arrival>, PeerKeyHash> arrivals_ LS_GUARDED_BY(mu_);
-  std::map<Transfer, PeerKey> announced_ LS_GUARDED_BY(mu_);   // announcements in arrivals_
-  std::map<Transfer, uint64_t> pulls_ LS_GUARDED_BY(mu_);      // receives that met one
+  std::map<Transfer, PeerKey> announced_ LS_GUARDED_BY(mu_);  // announcements in arrivals_
+  std::map<Transfer, uint64_t> pulls_ LS_GUARDED_BY(mu_);     // receives that met one
   std::set<std::tuple<Time, bool, uint64_t>> deadlines_ LS_GUARDED_BY(mu_);
   Time next_wake_ LS_GUARDED_BY(mu_) = Time::max();
   std::map<StepId, Status> aborted_ LS_GUARDED_BY(mu_);

@@ -23,9 +23,9 @@ Status Engine::Attach(PeerId peer, uint64_t incarnation, std::unique_ptr<Link> l
     MutexLock lock(mu_);
     Peer& p = peers_[static_cast<size_t>(peer)];
     if (closed_ || !p.closed) {
-      return FailedPrecondition(fmt::format(
-          "task {} cannot be connected: {}", tasks_[static_cast<size_t>(peer)],
-          closed_ ? "this task has closed its transport" : "it is connected already"));
+      return FailedPrecondition(
+          fmt::format("task {} cannot be connected: {}", tasks_[static_cast<size_t>(peer)],
+                      closed_ ? "this task has closed its transport" : "it is connected already"));
     }
     if (p.link != nullptr) {
       // What came from the former incarnation is not for the new one's time.
@@ -143,8 +143,8 @@ Status Engine::OnAnnounce(PeerId from, const Frame& frame) {
     id = TakePosted({from, frame.key});
     if (!id.has_value()) {
       if (peer.announced >= kMaxAnnounced) {
-        return InvalidArgument(fmt::format("it announces more than {} messages that nobody receives",
-                                           kMaxAnnounced));
+        return InvalidArgument(
+            fmt::format("it announces more than {} messages that nobody receives", kMaxAnnounced));
       }
       peer.announced += 1;
       arrivals_[{from, frame.key}].push_back({frame, nullptr});
@@ -195,8 +195,7 @@ void Engine::OnRefuse(PeerId from, uint64_t transfer, const Status& why) {
       return;
     }
     const std::string what = Describe(found->second);
-    EndSend(transfer,
-            why.With("refused by " + tasks_[static_cast<size_t>(from)]).With(what), false,
+    EndSend(transfer, why.With("refused by " + tasks_[static_cast<size_t>(from)]).With(what), false,
             finished);
   }
   finished.Run();
@@ -299,17 +298,16 @@ void Engine::LosePeer(PeerId peer, const Status& why, const Sink* sink) {
       return;
     }
     const std::string& name = tasks_[static_cast<size_t>(peer)];
-    p.status = Status(why.ok() ? StatusCode::kUnavailable : why.code(),
-                      closed_ ? why.message() : fmt::format("task {} is lost: {}", name,
-                                                            why.message()));
+    p.status =
+        Status(why.ok() ? StatusCode::kUnavailable : why.code(),
+               closed_ ? why.message() : fmt::format("task {} is lost: {}", name, why.message()));
     EndPeerOps(peer, p.status, finished);
     // Announced payloads are gone; what has arrived may still be received.
     for (auto it = announced_.lower_bound({peer, 0});
          it != announced_.end() && it->first.first == peer;) {
       auto& list = arrivals_.at(it->second);
-      list.remove_if([](const Arrival& arrival) {
-        return arrival.frame.type == FrameType::kAnnounce;
-      });
+      list.remove_if(
+          [](const Arrival& arrival) { return arrival.frame.type == FrameType::kAnnounce; });
       if (list.empty()) {
         arrivals_.erase(it->second);
       }

@@ -1,5 +1,5 @@
-// The end of one link in its engine. After a link is lost its sink lets nothing through, so that what
-// a former incarnation of a peer sent late never mixes with what its successor sends.
+// The end of one link in its engine. After a link is lost its sink lets nothing through, so that
+// what a former incarnation of a peer sent late never mixes with what its successor sends.
 #pragma once
 
 #include "lockstep/net/internal/engine.h"

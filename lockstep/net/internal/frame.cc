@@ -9,7 +9,8 @@
 namespace lockstep::net::internal {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "frames are written as they lie in memory");
 
 constexpr uint8_t kMagic = 0xA7;
 
@@ -28,6 +29,7 @@ struct Fixed {
   uint64_t step;
   uint64_t item;
 };
+
 static_assert(sizeof(Fixed) == kMinFrameBytes);
 
 bool HasReason(FrameType type) {
@@ -66,13 +68,13 @@ size_t EncodeFrame(const Frame& frame, FrameBytes& bytes) {
 Result<ParsedFrame> ParseFrame(std::span<const std::byte> bytes) {
   Fixed fixed{};
   if (bytes.size() < sizeof(fixed)) {
-    return InvalidArgument(fmt::format("a frame of {} bytes: at least {} are needed", bytes.size(),
-                                       sizeof(fixed)));
+    return InvalidArgument(
+        fmt::format("a frame of {} bytes: at least {} are needed", bytes.size(), sizeof(fixed)));
   }
   std::memcpy(&fixed, bytes.data(), sizeof(fixed));
   if (fixed.magic != kMagic || fixed.zero[0] != 0 || fixed.zero[1] != 0 || fixed.zero[2] != 0) {
-    return InvalidArgument(fmt::format("no frame of Lockstep: it begins with byte {:#x}",
-                                       fixed.magic));
+    return InvalidArgument(
+        fmt::format("no frame of Lockstep: it begins with byte {:#x}", fixed.magic));
   }
   if (fixed.type < static_cast<uint8_t>(FrameType::kEager) ||
       fixed.type > static_cast<uint8_t>(FrameType::kBye)) {

@@ -1,5 +1,5 @@
-// Frames: what links carry between two transports, the same bytes on every link. docs/protocol.md has
-// the layout. A frame is a header of 64 + 8 * rank bytes, little-endian, and a body.
+// Frames: what links carry between two transports, the same bytes on every link. docs/protocol.md
+// has the layout. A frame is a header of 64 + 8 * rank bytes, little-endian, and a body.
 //
 //   FrameBytes bytes;
 //   const size_t size = EncodeFrame(frame, bytes);
@@ -60,8 +60,8 @@ struct ParsedFrame {
 // `bytes` is a frame's header, perhaps with its body.
 Result<ParsedFrame> ParseFrame(std::span<const std::byte> bytes);
 
-// The body must have this size: that of the payload for kEager, what is left for kData, a text's for
-// reasons, none for others. Errors: InvalidArgument.
+// The body must have this size: that of the payload for kEager, what is left for kData, a text's
+// for reasons, none for others. Errors: InvalidArgument.
 Status CheckBody(const Frame& frame, uint64_t body_bytes);
 
 // A frame that carries a status, and its text cut to kMaxReasonBytes.

@@ -47,8 +47,8 @@ class Link {
   // Sends a frame; `body` is copied.
   virtual void SendFrame(const Frame& frame, std::span<const std::byte> body) = 0;
 
-  // Sender: the payload of `announce->transfer` is ready to be fetched. May fill `announce->value` with
-  // where it is, if the receiver can fetch it by itself.
+  // Sender: the payload of `announce->transfer` is ready to be fetched. May fill `announce->value`
+  // with where it is, if the receiver can fetch it by itself.
   virtual void Offer(Frame* announce, const void* payload) {
     static_cast<void>(announce);
     static_cast<void>(payload);

@@ -1,7 +1,7 @@
 // Proofs that both ends of a new link know the job's secret, without sending it: each end gives a
-// random nonce, and answers with the HMAC-SHA256 of the role and both ends' greetings. Replaying what
-// was heard does not help, because the other end's nonce is new each time. Comparison takes the same
-// time whatever the difference.
+// random nonce, and answers with the HMAC-SHA256 of the role and both ends' greetings. Replaying
+// what was heard does not help, because the other end's nonce is new each time. Comparison takes
+// the same time whatever the difference.
 #pragma once
 
 #include <array>

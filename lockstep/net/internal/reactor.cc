@@ -46,10 +46,12 @@ Result<std::unique_ptr<Reactor>> Reactor::Create(ReactorOptions options) {
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event.get(), &interest) != 0) {
     return Internal(fmt::format("epoll: {}", std::strerror(errno)));
   }
+
   struct Access : Reactor {
     Access(ReactorOptions o, lockstep::internal::Descriptor e, lockstep::internal::Descriptor v)
         : Reactor(o, std::move(e), std::move(v)) {}
   };
+
   std::unique_ptr<Reactor> reactor =
       std::make_unique<Access>(options, std::move(epoll), std::move(event));
   reactor->thread_ = std::jthread([r = reactor.get()] { r->ThreadMain(); });
@@ -251,7 +253,11 @@ void Reactor::Await(const std::atomic<int32_t>& pending) {
       break;
     }
     if (idle > politeness) {
+      const Time before = Now();
       sched_yield();
+      if (Now() - before > politeness) {
+        break;  // somebody else wants this core
+      }
     } else {
       Pause();
     }

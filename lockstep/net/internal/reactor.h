@@ -1,9 +1,10 @@
-// Reactor: the progress of a transport between processes. One thread serves all links: it polls them
-// while there is work, spins briefly, and then sleeps on one epoll descriptor. A thread that waits
-// for an operation polls by itself first, so that the answer costs no change of threads, and sleeps
-// when nothing comes soon: cores belong to whoever computes.
+// Reactor: the progress of a transport between processes. One thread serves all links: it polls
+// them while there is work, spins briefly, and then sleeps on one epoll descriptor. A thread that
+// waits for an operation polls by itself first, so that the answer costs no change of threads, and
+// sleeps when nothing comes soon: cores belong to whoever computes.
 //
-// poll lock: held while pollers and descriptor callbacks run; taken again by the thread that has it.
+// poll lock: held while pollers and descriptor callbacks run; taken again by the thread that has
+// it.
 #pragma once
 
 #include <atomic>
@@ -47,7 +48,9 @@ class Reactor : public Progress {
   Deadline::Clock::time_point Now() const override { return Deadline::Clock::now(); }
 
   void Await(const std::atomic<int32_t>& pending) override;
+
   void Notify(std::atomic<int32_t>& pending) override { pending.notify_all(); }
+
   void WakeAt(Deadline::Clock::time_point when) override;
   void SetTimer(std::function<Deadline::Clock::time_point()> timer) override;
 

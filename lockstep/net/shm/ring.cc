@@ -93,8 +93,8 @@ Result<std::span<const std::byte>> RingReader::Front() {
   std::memcpy(&payload, at, sizeof(payload));
   if (available > data_->bytes() || payload == 0 || payload > data_->bytes() ||
       RecordBytes(payload) > available) {
-    return InvalidArgument(fmt::format("a record of {} bytes where {} are in a ring of {}",
-                                       payload, available, data_->bytes()));
+    return InvalidArgument(fmt::format("a record of {} bytes where {} are in a ring of {}", payload,
+                                       available, data_->bytes()));
   }
   front_bytes_ = RecordBytes(payload);
   return std::span<const std::byte>(at + kPrefixBytes, payload);

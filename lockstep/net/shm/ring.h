@@ -1,9 +1,9 @@
-// Ring: a lock-free queue of records in shared memory, from one process to another. The data area is
-// mapped twice in a row, so that every record is contiguous. Positions only grow; each side writes its
-// own. What the other side writes is checked before it is used.
+// Ring: a lock-free queue of records in shared memory, from one process to another. The data area
+// is mapped twice in a row, so that every record is contiguous. Positions only grow; each side
+// writes its own. What the other side writes is checked before it is used.
 //
-// Sleeping: who is about to sleep sets its flag, then looks once more; who changes a position looks at
-// the other's flag afterwards, and if it is set clears it and wakes the other by a descriptor.
+// Sleeping: who is about to sleep sets its flag, then looks once more; who changes a position looks
+// at the other's flag afterwards, and if it is set clears it and wakes the other by a descriptor.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,9 @@ struct RingControl {
 class DoubleMapping {
  public:
   static Result<std::unique_ptr<DoubleMapping>> Create(int fd, size_t offset, size_t bytes);
+
   explicit DoubleMapping(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
+
   DoubleMapping(const DoubleMapping&) = delete;
   DoubleMapping& operator=(const DoubleMapping&) = delete;
   ~DoubleMapping();
@@ -70,14 +72,15 @@ class RingReader {
   RingReader(RingControl* control, const DoubleMapping* data)
       : control_(control), data_(data), head_(control->head.load()) {}
 
-  // The next record, which stays until Pop; empty if there is none. Errors: InvalidArgument when what
-  // the writer wrote is no record.
+  // The next record, which stays until Pop; empty if there is none. Errors: InvalidArgument when
+  // what the writer wrote is no record.
   Result<std::span<const std::byte>> Front();
   void Pop();
   // True if the writer waits for room: wake it.
   bool TakeWriterWait();
   // False if there is a record.
   bool PrepareSleep();
+
   void Awake() { control_->reader_sleeps.store(0, std::memory_order_relaxed); }
 
  private:

@@ -66,9 +66,9 @@ Result<std::unique_ptr<Segment>> Segment::Map(int fd) {
 
 Status Segment::MapRings(int fd) {
   for (size_t direction = 0; direction < 2; ++direction) {
-    LS_ASSIGN_OR_RETURN(data_[direction],
-                        DoubleMapping::Create(fd, kControlBytes + direction * kRingBytes,
-                                              kRingBytes));
+    LS_ASSIGN_OR_RETURN(
+        data_[direction],
+        DoubleMapping::Create(fd, kControlBytes + direction * kRingBytes, kRingBytes));
   }
   return OkStatus();
 }

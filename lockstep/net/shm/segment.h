@@ -2,8 +2,8 @@
 // the payloads that the sender offers for direct reading.
 //
 // An offered payload's slot holds (transfer << 2 | state), free -> offered -> reading -> free. The
-// sender may set it free at any time: it has its memory back at once, and the reader, whose last step
-// is to free the slot itself, then knows that what it read may be garbage.
+// sender may set it free at any time: it has its memory back at once, and the reader, whose last
+// step is to free the slot itself, then knows that what it read may be garbage.
 #pragma once
 
 #include <atomic>

@@ -34,6 +34,7 @@ struct RegionPacket {
   uint32_t answer;
   uint32_t zero;
 };
+
 constexpr uint32_t kRegionMagic = 0x4C535247;
 
 }  // namespace
@@ -217,8 +218,8 @@ bool ShmLink::SendQueued() {
       FrameBytes header;
       const size_t header_bytes = internal::EncodeFrame(frame, header);
       const uint64_t chunk = std::min(kChunkBytes, job.bytes - job.sent);
-      if (chunk == 0 || writer_.Write(std::span(header).first(header_bytes),
-                                      {job.payload + job.sent, chunk})) {
+      if (chunk == 0 ||
+          writer_.Write(std::span(header).first(header_bytes), {job.payload + job.sent, chunk})) {
         worked = true;
         job.sent += chunk;
         if (job.sent == job.bytes) {

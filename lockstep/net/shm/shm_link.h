@@ -1,7 +1,7 @@
 // ShmLink: frames and payloads to another process of this host.
 //
-// Small messages and frames go through the ring. A large payload is read by the receiver straight from
-// the sender's memory, one copy in pieces between which small messages pass; where the system
+// Small messages and frames go through the ring. A large payload is read by the receiver straight
+// from the sender's memory, one copy in pieces between which small messages pass; where the system
 // forbids that, it goes through the ring, copied in on one core and out on the other. The local
 // socket stays open: its end tells of the peer's, and it passes the descriptors of regions.
 #pragma once

@@ -27,7 +27,8 @@ using internal::Proof;
 constexpr uint64_t kMagic = 0x31'4D48'5350'4B4C;  // "LKPSHM1"
 constexpr auto kGreetingTimeout = std::chrono::seconds(2);
 
-// Who connects: 1 Hello, 3 Commit with segment and event. Who accepts: 2 Challenge, 4 Accept with event.
+// Who connects: 1 Hello, 3 Commit with segment and event. Who accepts: 2 Challenge, 4 Accept with
+// event.
 struct Hello {
   uint64_t magic;
   int32_t from;
@@ -86,8 +87,7 @@ Result<Packet> Expect(int socket, T* message, size_t fds, const Deadline& deadli
 
 Status CheckProof(const Proof& proof, const std::string& secret, const char* role,
                   const Transcript& transcript) {
-  LS_ASSIGN_OR_RETURN(const Proof expected,
-                      internal::MakeProof(secret, role, BytesOf(transcript)));
+  LS_ASSIGN_OR_RETURN(const Proof expected, internal::MakeProof(secret, role, BytesOf(transcript)));
   return internal::SameProof(proof, expected)
              ? OkStatus()
              : Unauthenticated("the other end does not know the job's secret");
@@ -111,8 +111,9 @@ class Greeting {
                           int event, const Deadline& deadline);
 
  private:
-  Probe MyProbe() const { return {reinterpret_cast<uint64_t>(&identity_.incarnation),
-                                  identity_.incarnation}; }
+  Probe MyProbe() const {
+    return {reinterpret_cast<uint64_t>(&identity_.incarnation), identity_.incarnation};
+  }
 
   // The process whose memory can be read, or 0.
   pid_t TryRead(const PeerProcess& process, const Probe& probe) const;
@@ -165,8 +166,8 @@ Result<ShmConnection> Greeting::Connect(const internal::PeerAddress& peer, int e
   transcript.nonce = challenge.nonce;
   LS_TRY(CheckProof(challenge.proof, identity_.job_secret, "shm accepts", transcript));
   Commit commit{};
-  LS_ASSIGN_OR_RETURN(commit.proof, internal::MakeProof(identity_.job_secret, "shm connects",
-                                                        BytesOf(transcript)));
+  LS_ASSIGN_OR_RETURN(
+      commit.proof, internal::MakeProof(identity_.job_secret, "shm connects", BytesOf(transcript)));
   commit.probe = MyProbe();
   LS_ASSIGN_OR_RETURN(connection.segment, Segment::Create());
   LS_TRY(SendPacket(socket, BytesOf(commit), {connection.segment->fd(), event}));
@@ -258,14 +259,13 @@ class ShmProvider : public internal::LinkProvider {
 
 Status ShmProvider::AttachLink(internal::Engine& engine, const internal::PeerAddress& peer,
                                ShmConnection connection) {
-  auto link = std::make_unique<ShmLink>(
-      reactor_, engine.SinkFor(peer.peer), std::move(connection),
-      [&engine](uint64_t number) { return engine.FindRegion(number); });
+  auto link =
+      std::make_unique<ShmLink>(reactor_, engine.SinkFor(peer.peer), std::move(connection),
+                                [&engine](uint64_t number) { return engine.FindRegion(number); });
   return engine.Attach(peer.peer, peer.incarnation, std::move(link));
 }
 
-Status ShmProvider::AcceptAll(internal::Engine& engine,
-                              std::vector<internal::PeerAddress> missing,
+Status ShmProvider::AcceptAll(internal::Engine& engine, std::vector<internal::PeerAddress> missing,
                               const Deadline& deadline) {
   Greeting greeting(identity_, options_);
   Status refused;
@@ -288,9 +288,8 @@ Status ShmProvider::AcceptAll(internal::Engine& engine,
       refused = accepted.status();
       continue;
     }
-    const auto found = std::find_if(missing.begin(), missing.end(), [&](const auto& peer) {
-      return peer.peer == accepted->peer;
-    });
+    const auto found = std::find_if(missing.begin(), missing.end(),
+                                    [&](const auto& peer) { return peer.peer == accepted->peer; });
     const internal::PeerAddress peer = *found;
     missing.erase(found);
     LS_TRY(AttachLink(engine, peer, std::move(accepted->connection)));
@@ -319,8 +318,7 @@ Status ShmProvider::Connect(internal::Engine& engine,
     connected = connection.ok()
                     ? AttachLink(engine, peer, std::move(connection).value())
                     : connection.status().With(fmt::format(
-                          "shared memory with {}",
-                          engine.tasks()[static_cast<size_t>(peer.peer)]));
+                          "shared memory with {}", engine.tasks()[static_cast<size_t>(peer.peer)]));
   }
   accepting.join();
   return connected.ok() ? accepted : connected;

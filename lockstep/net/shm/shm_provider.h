@@ -1,6 +1,6 @@
 // ShmProvider: connects processes of one host. A task listens on a local socket with a random name
-// that no file stands for, so that nothing is left behind however it ends. Of two tasks the one with
-// the higher number connects. Greeting: docs/protocol.md.
+// that no file stands for, so that nothing is left behind however it ends. Of two tasks the one
+// with the higher number connects. Greeting: docs/protocol.md.
 //
 // Refused: other users, another job's secret, another task or incarnation than was announced.
 #pragma once

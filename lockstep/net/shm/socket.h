@@ -1,6 +1,6 @@
-// Unix sockets with names that no file stands for (abstract), which carry greetings and descriptors.
-// Packets keep their boundaries. Errors: Unavailable when the other end is not there or gone,
-// DeadlineExceeded.
+// Unix sockets with names that no file stands for (abstract), which carry greetings and
+// descriptors. Packets keep their boundaries. Errors: Unavailable when the other end is not there
+// or gone, DeadlineExceeded.
 #pragma once
 
 #include <sys/types.h>

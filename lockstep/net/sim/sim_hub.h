@@ -68,8 +68,8 @@ class SimNetwork::Hub {
 
   struct Pair {
     SimCounts counts;
-    SimTime busy{0};       // the wire, with a limited rate
-    SimTime last{0};       // when the latest frame arrives
+    SimTime busy{0};        // the wire, with a limited rate
+    SimTime last{0};        // when the latest frame arrives
     SimTime last_order{0};  // when the latest frame that nothing may overtake arrives
     std::map<std::tuple<uint64_t, uint64_t, uint64_t>, SimTime> last_of_key;
     uint64_t frames = 0;

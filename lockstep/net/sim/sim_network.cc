@@ -135,9 +135,9 @@ SimNetwork::SimNetwork(SimOptions options) {
   for (int task = 0; task < num_tasks(); ++task) {
     for (int peer = 0; peer < num_tasks(); ++peer) {
       internal::Engine& engine = transports_[static_cast<size_t>(task)]->engine();
-      const Status attached = engine.Attach(
-          peer, static_cast<uint64_t>(peer) + 1,
-          std::make_unique<SimLink>(hub_, task, peer, engine.SinkFor(peer)));
+      const Status attached =
+          engine.Attach(peer, static_cast<uint64_t>(peer) + 1,
+                        std::make_unique<SimLink>(hub_, task, peer, engine.SinkFor(peer)));
       LS_CHECK(attached.ok());
     }
   }

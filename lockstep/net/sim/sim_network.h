@@ -40,8 +40,8 @@ struct SimOptions {
   bool virtual_time = true;
 };
 
-// What was handed to the network in one direction. Frames that the transport sends by itself, such as
-// credit, are not messages.
+// What was handed to the network in one direction. Frames that the transport sends by itself, such
+// as credit, are not messages.
 struct SimCounts {
   int64_t messages = 0;
   int64_t payload_bytes = 0;

@@ -44,16 +44,14 @@ MessageKey Key(uint64_t item, uint64_t step = 1, uint64_t scope = 1) {
 
 Status SendBytes(Transport& transport, PeerId to, const MessageKey& key,
                  const std::vector<uint8_t>& data, milliseconds timeout = seconds(20)) {
-  return SendAndWait(transport, to, key, Bytes(data.size()), data.data(),
-                     transport.After(timeout));
+  return SendAndWait(transport, to, key, Bytes(data.size()), data.data(), transport.After(timeout));
 }
 
 Result<std::vector<uint8_t>> RecvBytes(Transport& transport, PeerId from, const MessageKey& key,
                                        size_t capacity, milliseconds timeout = seconds(20)) {
   std::vector<uint8_t> data(capacity);
-  LS_ASSIGN_OR_RETURN(const MessageHeader header,
-                      RecvAndWait(transport, from, key, data.data(), capacity,
-                                  transport.After(timeout)));
+  LS_ASSIGN_OR_RETURN(const MessageHeader header, RecvAndWait(transport, from, key, data.data(),
+                                                              capacity, transport.After(timeout)));
   data.resize(header.bytes);
   return data;
 }
@@ -66,9 +64,8 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-const size_t kSizes[] = {0,         1,          7,          4096,   8191,   8192,
-                         8193,      16384,      16385,      65536,  100003, (1U << 20) + 3,
-                         9U << 20U};
+const size_t kSizes[] = {0,     1,     7,     4096,   8191,           8192,     8193,
+                         16384, 16385, 65536, 100003, (1U << 20) + 3, 9U << 20U};
 
 TEST_P(TransportConformance, CarriesEverySizeWhicheverEndIsFirst) {
   const auto cluster = Make(2);
@@ -163,8 +160,7 @@ TEST_P(TransportConformance, CarriesTensors) {
       const Result<Tensor> wrong = RecvTensor(transport, 0, Key(4), deadline);
       ASSERT_FALSE(wrong.ok());
       EXPECT_EQ(wrong.status().code(), StatusCode::kInvalidArgument);
-      EXPECT_NE(wrong.status().message().find("6 bytes for a tensor uint8 [7]"),
-                std::string::npos)
+      EXPECT_NE(wrong.status().message().find("6 bytes for a tensor uint8 [7]"), std::string::npos)
           << wrong.status().ToString();
     }
   });
@@ -244,8 +240,7 @@ TEST_P(TransportConformance, DeadlinesNameWhatIsMissing) {
       EXPECT_NE(result.status().message().find("item 3 of step 12 in scope 7"), std::string::npos)
           << result.status().ToString();
       EXPECT_NE(result.status().message().find(transport.task_name(1)), std::string::npos);
-      const Status status =
-          SendBytes(transport, 1, Key(4), Pattern(1 << 20, 1), milliseconds(30));
+      const Status status = SendBytes(transport, 1, Key(4), Pattern(1 << 20, 1), milliseconds(30));
       EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
       EXPECT_NE(status.message().find(transport.task_name(1)), std::string::npos);
       // The transport is as good as before, and the expired message is gone.
@@ -288,8 +283,7 @@ TEST_P(TransportConformance, AbortEndsWhatIsPendingAndWhatComes) {
     EXPECT_TRUE(SendBytes(transport, other, Key(1, 6), Pattern(7, 7)).ok());
     EXPECT_TRUE(other_step.Wait().ok());
     transport.EndStep(1, 5);
-    EXPECT_EQ(SendBytes(transport, other, Key(3, 5), {1}).code(),
-              StatusCode::kFailedPrecondition);
+    EXPECT_EQ(SendBytes(transport, other, Key(3, 5), {1}).code(), StatusCode::kFailedPrecondition);
   });
   EXPECT_EQ(cluster->transport(0).num_pending(), 0);
   EXPECT_EQ(cluster->transport(1).num_pending(), 0);
@@ -419,6 +413,8 @@ TEST_P(TransportConformance, AnAbortedTransferLetsGoOfItsBuffers) {
       }
       if (static_cast<PeerId>(round % 2) == task) {
         transport.Abort(1, round, Aborted("enough"));
+        // An announcement that was withdrawn before it was received leaves no trace at the peer.
+        transport.AbortAt(1 - task, 1, round, Aborted("enough"));
       }
       const Status status = waiter.Wait();
       const std::vector<uint8_t> snapshot = data;
@@ -455,8 +451,8 @@ TEST_P(TransportConformance, EightTasksExchangeEverythingWithEveryone) {
         transport.Recv(peer, key, in[p].data(), in[p].size(), transport.After(seconds(50)),
                        waiter.Received());
         out[p] = Pattern(size(task, peer, round), static_cast<uint64_t>(task * 8 + peer));
-        transport.Send(peer, key, Bytes(out[p].size()), out[p].data(),
-                       transport.After(seconds(50)), waiter.Sent());
+        transport.Send(peer, key, Bytes(out[p].size()), out[p].data(), transport.After(seconds(50)),
+                       waiter.Sent());
       }
       const Status status = waiter.Wait();
       ASSERT_TRUE(status.ok()) << status.ToString();
@@ -482,7 +478,7 @@ TEST_P(TransportConformance, MemoryStaysFlat) {
       const MessageKey key = Key(1, static_cast<uint64_t>(round));
       const Deadline deadline = transport.After(seconds(600));
       const Status status =
-          (round + task) % 2 == 0
+          (round / 50 + task) % 2 == 0
               ? SendAndWait(transport, 1 - task, key, Bytes(size), buffer.data(), deadline)
               : RecvAndWait(transport, 1 - task, key, buffer.data(), buffer.size(), deadline)
                     .status();

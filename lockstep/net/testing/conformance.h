@@ -1,7 +1,7 @@
-// What every kind of transport must do, as one test suite. A kind's test program links the suite and
-// names how to make a cluster of its kind:
+// What every kind of transport must do, as one test suite. A kind's test program links the suite
+// and names how to make a cluster of its kind:
 //
-//   INSTANTIATE_TEST_SUITE_P(Sim, TransportConformance, ::testing::Values(Kind{"sim", MakeSim}), KindName);
+//   INSTANTIATE_TEST_SUITE_P(Sim, TransportConformance, Values(Kind{"sim", MakeSim}), KindName);
 #pragma once
 
 #include <gtest/gtest.h>

@@ -79,8 +79,7 @@ void LocalCluster::RunTasks(const std::function<void(PeerId)>& run) {
   }
 }
 
-std::unique_ptr<TestCluster> MakeLocalCluster(int num_tasks,
-                                              const std::vector<LinkChoice>& links) {
+std::unique_ptr<TestCluster> MakeLocalCluster(int num_tasks, const std::vector<LinkChoice>& links) {
   Result<std::unique_ptr<LocalCluster>> cluster = LocalCluster::Create(num_tasks, links);
   if (!cluster.ok()) {
     ADD_FAILURE() << cluster.status().ToString();

@@ -1,0 +1,301 @@
+#include "lockstep/net/ucx/ucx_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::net::ucx {
+namespace {
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+using internal::FrameBytes;
+using internal::FrameType;
+
+constexpr uint64_t kChunkBytes = uint64_t{128} << 10;
+constexpr int kChunksInFlight = 4;
+
+}  // namespace
+
+struct UcxLink::Message {
+  UcxLink* link;
+  Envelope envelope;
+  std::vector<std::byte> bytes;  // a frame with its body
+  std::shared_ptr<PushJob> job;  // of a data frame; its payload is the second part
+  ucp_dt_iov_t parts[2];
+};
+
+Result<std::unique_ptr<UcxLink>> UcxLink::Create(std::shared_ptr<UcxWorker> worker, PeerId self,
+                                                 PeerId peer, const std::string& address,
+                                                 const LinkTokens& tokens,
+                                                 internal::LinkSink& sink) {
+  auto link = std::make_unique<UcxLink>(std::move(worker), self, peer, tokens, sink);
+  const Lock lock(link->worker_->lock());
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &UcxLink::OnError;
+  params.err_handler.arg = link.get();
+  const ucs_status_t status = ucp_ep_create(link->worker_->worker(), &params, &link->endpoint_);
+  if (status != UCS_OK) {
+    return UcxError("connecting with UCX", status);
+  }
+  return link;
+}
+
+UcxLink::UcxLink(std::shared_ptr<UcxWorker> worker, PeerId self, PeerId peer,
+                 const LinkTokens& tokens, internal::LinkSink& sink)
+    : worker_(std::move(worker)), self_(self), peer_(peer), tokens_(tokens), sink_(sink) {}
+
+UcxLink::~UcxLink() {
+  Close();
+}
+
+Status UcxLink::Start() {
+  worker_->AddLink(this);
+  return OkStatus();
+}
+
+void UcxLink::Greet() {
+  const Lock lock(worker_->lock());
+  Post(std::make_unique<Message>(), kGreetingId);
+}
+
+void UcxLink::Post(std::unique_ptr<Message> message, unsigned id) {
+  Message& m = *message;
+  m.link = this;
+  m.envelope = {self_, peer_, tokens_.mine};
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.cb.send = [](void* request, ucs_status_t status, void* user) {
+    OnSent(request, status, user);
+  };
+  param.user_data = message.get();
+  const void* buffer = m.bytes.data();
+  size_t count = m.bytes.size();
+  if (m.job != nullptr) {
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = ucp_dt_make_iov();
+    m.parts[0] = {m.bytes.data(), m.bytes.size()};
+    buffer = m.parts;
+    count = 2;
+  }
+  in_flight_ += 1;
+  ucs_status_ptr_t request =
+      ucp_am_send_nbx(endpoint_, id, &m.envelope, sizeof(m.envelope), buffer, count, &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    static_cast<void>(message.release());  // OnSent takes it back
+    worker_->reactor().Wake();
+  } else {
+    Finished(m, UCS_PTR_STATUS(request));
+  }
+}
+
+void UcxLink::OnSent(void* request, ucs_status_t status, void* message) {
+  const std::unique_ptr<Message> owned(static_cast<Message*>(message));
+  owned->link->Finished(*owned, status);
+  ucp_request_free(request);
+}
+
+void UcxLink::Finished(Message& message, ucs_status_t status) {
+  in_flight_ -= 1;
+  if (message.job != nullptr) {
+    PushJob& job = *message.job;
+    job.in_flight -= 1;
+    const bool all = job.sent == job.bytes || job.cancelled;
+    if (job.in_flight == 0 && all && job.done != nullptr && status == UCS_OK) {
+      finished_.push_back(std::exchange(job.done, nullptr));
+    }
+  }
+  if (status != UCS_OK && !failed_) {
+    failed_ = true;
+    worker_->Report(this, {}, UcxError("sending with UCX", status));
+  }
+}
+
+void UcxLink::OnError(void* link, ucp_ep_h, ucs_status_t status) {
+  auto& self = *static_cast<UcxLink*>(link);
+  if (!self.failed_) {
+    self.failed_ = true;
+    self.worker_->Report(&self, {}, UcxError("its connection ended", status));
+  }
+}
+
+void UcxLink::SendFrame(const Frame& frame, std::span<const std::byte> body) {
+  FrameBytes header;
+  const size_t header_bytes = internal::EncodeFrame(frame, header);
+  auto message = std::make_unique<Message>();
+  message->bytes.reserve(header_bytes + body.size());
+  message->bytes.assign(header.begin(), header.begin() + static_cast<std::ptrdiff_t>(header_bytes));
+  message->bytes.insert(message->bytes.end(), body.begin(), body.end());
+  {
+    const Lock lock(worker_->lock());
+    if (!failed_) {
+      Post(std::move(message));
+    }
+  }
+}
+
+void UcxLink::Push(uint64_t transfer, const void* payload, uint64_t bytes, MoveDone done) {
+  {
+    const Lock lock(worker_->lock());
+    pushes_.push_back(std::make_shared<PushJob>(PushJob{
+        transfer, static_cast<const std::byte*>(payload), bytes, 0, 0, false, std::move(done)}));
+  }
+  worker_->reactor().Wake();
+}
+
+bool UcxLink::CancelPush(uint64_t transfer) {
+  const Lock lock(worker_->lock());
+  const auto found = std::find_if(pushes_.begin(), pushes_.end(), [transfer](const auto& job) {
+    return job->transfer == transfer;
+  });
+  if (found == pushes_.end()) {
+    return true;
+  }
+  (*found)->cancelled = true;
+  const bool free = (*found)->in_flight == 0;
+  pushes_.erase(found);
+  return free;
+}
+
+void UcxLink::Pull(const Frame& announce, void* target, MoveDone done) {
+  if (announce.header.bytes == 0) {
+    const Lock lock(worker_->lock());
+    finished_.push_back(std::move(done));
+  } else {
+    streams_.Add(announce.transfer, target, announce.header.bytes, std::move(done));
+  }
+  Frame pull;
+  pull.type = FrameType::kPull;
+  pull.transfer = announce.transfer;
+  SendFrame(pull, {});
+}
+
+bool UcxLink::CancelPull(uint64_t transfer) {
+  streams_.Remove(transfer);
+  return true;
+}
+
+bool UcxLink::Flushed() const {
+  const Lock lock(worker_->lock());
+  return in_flight_ == 0 || failed_;
+}
+
+bool UcxLink::SendQueued() {
+  bool worked = false;
+  while (!failed_ && !pushes_.empty()) {
+    const std::shared_ptr<PushJob> job = pushes_.front();
+    if (job->in_flight >= kChunksInFlight) {
+      break;
+    }
+    const uint64_t chunk = std::min(kChunkBytes, job->bytes - job->sent);
+    worked = true;
+    if (chunk == 0) {
+      finished_.push_back(std::exchange(job->done, nullptr));
+      pushes_.pop_front();
+      continue;
+    }
+    Frame frame;
+    frame.type = FrameType::kData;
+    frame.transfer = job->transfer;
+    frame.value = job->sent;
+    FrameBytes header;
+    const size_t header_bytes = internal::EncodeFrame(frame, header);
+    auto message = std::make_unique<Message>();
+    message->bytes.assign(header.begin(),
+                          header.begin() + static_cast<std::ptrdiff_t>(header_bytes));
+    message->job = job;
+    message->parts[1] = {const_cast<std::byte*>(job->payload + job->sent), chunk};
+    job->sent += chunk;
+    job->in_flight += 1;
+    if (job->sent == job->bytes) {
+      pushes_.pop_front();
+    }
+    Post(std::move(message));
+  }
+  if (!finished_.empty()) {
+    worker_->Report(this, {}, OkStatus());
+  }
+  return worked;
+}
+
+bool UcxLink::HasWork() const {
+  return !finished_.empty() ||
+         (!failed_ && !pushes_.empty() && pushes_.front()->in_flight < kChunksInFlight);
+}
+
+void UcxLink::OnMessage(std::span<const std::byte> message) {
+  const Result<internal::ParsedFrame> parsed = internal::ParseFrame(message);
+  if (parsed.ok() && parsed->frame.type == FrameType::kData) {
+    MoveDone finished;
+    const Status status =
+        streams_.OnData(parsed->frame, message.subspan(parsed->header_bytes), &finished);
+    if (!status.ok()) {
+      worker_->Report(this, {}, status);
+    }
+    if (finished) {
+      finished_.push_back(std::move(finished));
+    }
+    return;
+  }
+  worker_->Report(this, {message.begin(), message.end()}, OkStatus());
+}
+
+void UcxLink::Deliver(std::span<const std::byte> frame, const Status& down) {
+  while (true) {
+    MoveDone done;
+    {
+      const Lock lock(worker_->lock());
+      if (finished_.empty()) {
+        break;
+      }
+      done = std::move(finished_.front());
+      finished_.pop_front();
+    }
+    done(OkStatus());
+  }
+  Status status = down;
+  if (status.ok() && !frame.empty()) {
+    const Result<internal::ParsedFrame> parsed = internal::ParseFrame(frame);
+    status = parsed.ok() ? sink_.OnFrame(parsed->frame, frame.subspan(parsed->header_bytes))
+                         : parsed.status();
+  }
+  if (!status.ok()) {
+    sink_.OnDown(status);
+  }
+}
+
+void UcxLink::Close() {
+  const std::lock_guard<std::recursive_mutex> poll_lock(worker_->reactor().poll_lock());
+  worker_->RemoveLink(this);
+  const Lock lock(worker_->lock());
+  failed_ = true;
+  pushes_.clear();
+  streams_.Clear();
+  if (endpoint_ == nullptr) {
+    return;
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &param);
+  endpoint_ = nullptr;
+  if (UCS_PTR_IS_PTR(request)) {
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+      worker_->ProgressOnce();
+    }
+    ucp_request_free(request);
+  }
+  while (in_flight_ > 0) {
+    worker_->ProgressOnce();
+  }
+  finished_.clear();
+}
+
+}  // namespace lockstep::net::ucx

@@ -1,0 +1,116 @@
+#include "lockstep/net/ucx/ucx_provider.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "lockstep/net/internal/proof.h"
+#include "lockstep/net/ucx/ucx_link.h"
+
+namespace lockstep::net {
+namespace ucx {
+namespace {
+
+struct Direction {
+  int32_t from;
+  int32_t to;
+  uint64_t from_incarnation;
+  uint64_t to_incarnation;
+};
+
+Result<std::array<uint8_t, 16>> TokenOf(const std::string& secret, const Direction& direction) {
+  LS_ASSIGN_OR_RETURN(
+      const internal::Proof proof,
+      internal::MakeProof(secret, "ucx frame", std::as_bytes(std::span(&direction, 1))));
+  std::array<uint8_t, 16> token{};
+  std::copy_n(proof.begin(), token.size(), token.begin());
+  return token;
+}
+
+class UcxProvider : public internal::LinkProvider {
+ public:
+  UcxProvider(internal::TaskIdentity identity, std::shared_ptr<UcxWorker> worker)
+      : identity_(std::move(identity)), worker_(std::move(worker)) {}
+
+  ~UcxProvider() override { worker_->Stop(); }
+
+  LinkKind kind() const override { return LinkKind::kUcx; }
+
+  std::string address() const override { return worker_->address(); }
+
+  Status Connect(internal::Engine& engine, const std::vector<internal::PeerAddress>& peers,
+                 const Deadline& deadline) override {
+    std::vector<const UcxLink*> links;
+    for (const internal::PeerAddress& peer : peers) {
+      LinkTokens tokens{};
+      LS_ASSIGN_OR_RETURN(tokens.mine,
+                          TokenOf(identity_.job_secret, {identity_.self, peer.peer,
+                                                         identity_.incarnation, peer.incarnation}));
+      LS_ASSIGN_OR_RETURN(
+          tokens.theirs, TokenOf(identity_.job_secret, {peer.peer, identity_.self, peer.incarnation,
+                                                        identity_.incarnation}));
+      Result<std::unique_ptr<UcxLink>> link = UcxLink::Create(
+          worker_, identity_.self, peer.peer, peer.address, tokens, engine.SinkFor(peer.peer));
+      if (!link.ok()) {
+        return link.status().With(engine.tasks()[static_cast<size_t>(peer.peer)]);
+      }
+      UcxLink* attached = link->get();
+      links.push_back(attached);
+      LS_TRY(engine.Attach(peer.peer, peer.incarnation, std::move(link).value()));
+      attached->Greet();
+    }
+    return AwaitGreetings(engine, links, deadline);
+  }
+
+ private:
+  Status AwaitGreetings(const internal::Engine& engine, std::vector<const UcxLink*> links,
+                        const Deadline& deadline) {
+    while (true) {
+      {
+        const std::lock_guard<std::recursive_mutex> lock(worker_->reactor().poll_lock());
+        worker_->Poll();
+      }
+      std::string missing;
+      for (const UcxLink* link : links) {
+        if (!worker_->Greeted(*link)) {
+          const auto peer = static_cast<size_t>(link->peer());
+          const Status status = engine.peer_status(link->peer());
+          if (!status.ok()) {
+            return status;
+          }
+          missing += (missing.empty() ? "" : ", ") + engine.tasks()[peer];
+        }
+      }
+      if (missing.empty()) {
+        return OkStatus();
+      }
+      if (deadline.expired()) {
+        return DeadlineExceeded("did not connect over UCX: " + missing);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+
+  internal::TaskIdentity identity_;
+  std::shared_ptr<UcxWorker> worker_;
+};
+
+}  // namespace
+}  // namespace ucx
+
+LinkFactory UcxFactory(UcxOptions options) {
+  return [options](const internal::TaskIdentity& identity,
+                   internal::Reactor& reactor) -> Result<std::unique_ptr<internal::LinkProvider>> {
+    LS_ASSIGN_OR_RETURN(std::shared_ptr<ucx::UcxWorker> worker,
+                        ucx::UcxWorker::Create(reactor, identity.self, options));
+    LS_TRY(worker->Start());
+    return std::unique_ptr<internal::LinkProvider>(
+        std::make_unique<ucx::UcxProvider>(identity, std::move(worker)));
+  };
+}
+
+}  // namespace lockstep::net

@@ -1,0 +1,21 @@
+// UCX: links between hosts of a trusted network, by whatever transport UCX finds (TCP, RDMA). There
+// is no encryption; every frame carries a token that only members of the job can compute, so that
+// frames of others are dropped. A peer that dies is noticed by UCX; one that is stopped is not.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/net/wire_up.h"
+
+namespace lockstep::net {
+
+struct UcxOptions {
+  // UCX's own names; empty: all that it finds.
+  std::string transports;   // "tcp", "rc", ...
+  std::string net_devices;  // "lo", "eth0", ...: also what it listens on
+};
+
+LinkFactory UcxFactory(UcxOptions options);
+
+}  // namespace lockstep::net
