@@ -9,6 +9,7 @@
 
 #include "lockstep/base/suggest.h"
 #include "lockstep/cli/bench_step.h"
+#include "lockstep/cli/bench_transport.h"
 #include "lockstep/cli/certs.h"
 #include "lockstep/cli/cluster.h"
 #include "lockstep/cli/evaluate.h"
@@ -105,6 +106,16 @@ void AddPredict(CLI::App& app, Outcome& outcome) {
   command->callback([flags, &outcome] { outcome = Predict(*flags); });
 }
 
+void AddBenchTransport(CLI::App& bench, Outcome& outcome) {
+  auto flags = std::make_shared<BenchTransportFlags>();
+  CLI::App* command = bench.add_subcommand(
+      "transport", "Round trips and streams between two processes, beside memcpy");
+  command->add_option("--links", flags->links, "Kinds of links: shm, ucx")->delimiter(',');
+  command->add_option("--repeats", flags->repeats, "How often")->check(CLI::Range(1, 10000));
+  command->add_flag("--json", flags->json, "One JSON object instead of a table");
+  command->callback([flags, &outcome] { outcome = BenchTransport(*flags); });
+}
+
 void AddBench(CLI::App& app, Outcome& outcome) {
   CLI::App* bench = app.add_subcommand("bench", "Measure parts of the system");
   bench->require_subcommand(1);
@@ -121,6 +132,7 @@ void AddBench(CLI::App& app, Outcome& outcome) {
   step->add_flag("--profile", flags->profile, "Print the time of each kernel");
   step->add_flag("--plan", flags->plan, "Print the plan and stop");
   step->callback([flags, &outcome] { outcome = BenchStep(*flags); });
+  AddBenchTransport(*bench, outcome);
 }
 
 // Flags that describe a cluster, for every command that belongs to one.

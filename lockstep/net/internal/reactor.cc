@@ -1,9 +1,10 @@
 #include "lockstep/net/internal/reactor.h"
 
 #include <fmt/format.h>
-#include <sched.h>
+#include <linux/futex.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -223,6 +224,13 @@ void Reactor::ThreadMain() {
   }
 }
 
+void Reactor::Notify(std::atomic<int32_t>& pending) {
+  if (sleepers_.load() > 0) {
+    static_cast<void>(
+        syscall(SYS_futex, &pending, FUTEX_WAKE_PRIVATE, std::numeric_limits<int>::max()));
+  }
+}
+
 void Reactor::Await(const std::atomic<int32_t>& pending) {
   if (pending.load(std::memory_order_acquire) == 0) {
     return;
@@ -238,7 +246,6 @@ void Reactor::Await(const std::atomic<int32_t>& pending) {
     }
   }
   Time last = Now();
-  const auto politeness = std::chrono::microseconds(10);
   while (pending.load(std::memory_order_acquire) != 0) {
     if (poll_lock_.try_lock()) {
       const bool worked = PollAll();
@@ -252,15 +259,7 @@ void Reactor::Await(const std::atomic<int32_t>& pending) {
     if (idle > options_.wait_spin) {
       break;
     }
-    if (idle > politeness) {
-      const Time before = Now();
-      sched_yield();
-      if (Now() - before > politeness) {
-        break;  // somebody else wants this core
-      }
-    } else {
-      Pause();
-    }
+    Pause();
   }
   {
     const PollLock lock(poll_lock_);
@@ -270,9 +269,12 @@ void Reactor::Await(const std::atomic<int32_t>& pending) {
       }
     }
   }
+  sleepers_.fetch_add(1);
   for (int32_t left = pending.load(); left != 0; left = pending.load()) {
-    pending.wait(left);
+    // Not pending.wait(), which yields the core several times before it sleeps.
+    static_cast<void>(syscall(SYS_futex, &pending, FUTEX_WAIT_PRIVATE, left, nullptr, nullptr, 0));
   }
+  sleepers_.fetch_sub(1);
 }
 
 }  // namespace lockstep::net::internal

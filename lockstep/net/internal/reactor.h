@@ -49,7 +49,7 @@ class Reactor : public Progress {
 
   void Await(const std::atomic<int32_t>& pending) override;
 
-  void Notify(std::atomic<int32_t>& pending) override { pending.notify_all(); }
+  void Notify(std::atomic<int32_t>& pending) override;
 
   void WakeAt(Deadline::Clock::time_point when) override;
   void SetTimer(std::function<Deadline::Clock::time_point()> timer) override;
@@ -85,7 +85,8 @@ class Reactor : public Progress {
   std::map<int, std::shared_ptr<std::function<void()>>> descriptors_;
   std::function<Deadline::Clock::time_point()> timer_;  // set before anything else
 
-  std::atomic<int> polling_{0};  // threads that wait and poll
+  std::atomic<int> polling_{0};   // threads that wait and poll
+  std::atomic<int> sleepers_{0};  // threads that wait and sleep
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> wake_at_;  // ticks of the clock
