@@ -37,13 +37,13 @@ release: ## build the program and the examples
 dev: ## build and run all tests, optimised with assertions
 	cmake --workflow --preset dev
 
-asan: ## build and run the fast tests with the address and undefined-behaviour sanitizers
+asan: ## build and run the fast tests and fuzz targets with clang's address and undefined-behaviour sanitizers
 	cmake --workflow --preset asan
 
 tsan: ## build and run the tests that use threads with the thread sanitizer
 	cmake --workflow --preset tsan
 
-clang: ## build with clang and its thread-safety analysis, run the fast tests
+clang: ## build and run the fast tests with clang, without sanitizers
 	cmake --workflow --preset clang
 
 headers: ## compile every public header alone

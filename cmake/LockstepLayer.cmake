@@ -4,11 +4,12 @@
 # must compile alone (target all_verify_interface_header_sets). Each file in TESTS becomes one test program;
 # TEST_DEPS and TEST_LIBS add layers and third-party targets that only the tests see, TEST_LABELS sets CTest labels
 # for all of them. THREAD_TESTS names further test files: those that use several threads, labelled `threads` and built
-# by the target thread_tests.
+# by the target thread_tests. FUZZED marks a layer that reads hostile input: with LS_FUZZ it is built so that libFuzzer
+# sees which of its branches an input takes.
 add_custom_target(thread_tests)
 
 function(lockstep_layer)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "FUZZED" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
   set(target lockstep_${ARG_NAME})
   list(TRANSFORM ARG_DEPS PREPEND lockstep::)
   list(TRANSFORM ARG_TEST_DEPS PREPEND lockstep::)
@@ -16,6 +17,9 @@ function(lockstep_layer)
     add_library(${target} STATIC ${ARG_SRCS})
     target_link_libraries(${target} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_LIBS})
     lockstep_compile_options(${target} PRIVATE)
+    if(ARG_FUZZED AND LS_FUZZ)
+      target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
     target_compile_features(${target} PUBLIC cxx_std_20)
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
     target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HDRS})
@@ -37,6 +41,8 @@ function(lockstep_layer)
     target_link_libraries(${test} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} ${ARG_TEST_LIBS} fmt::fmt
                                           GTest::gtest GTest::gtest_main GTest::gmock)
     lockstep_compile_options(${test} PRIVATE)
+    # Test code is compiled far more often than it is run.
+    target_compile_options(${test} PRIVATE -O0)
     set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_compile_definitions(${test} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
@@ -62,7 +68,7 @@ function(lockstep_compile_options target scope)
   target_compile_options(${target} ${scope} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
                                             -fno-math-errno)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    target_compile_options(${target} ${scope} -Wthread-safety -Wno-unknown-pragmas)
+    target_compile_options(${target} ${scope} -Wthread-safety -Wno-unknown-pragmas -Wno-pass-failed)
   endif()
   lockstep_sanitize(${target} ${scope})
 endfunction()

@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   build-essential cmake ninja-build ccache pkg-config git python3
-  clang clang-format clang-tidy
+  clang clang-format clang-tidy libclang-rt-dev lld
   # libdnnl-dev only recommends the OpenCL loader that its CMake files ask for; clang needs its
   # own OpenMP.
   libdnnl-dev ocl-icd-opencl-dev libomp-dev

@@ -8,6 +8,7 @@
 #include "lockstep/graph/op_def.h"
 #include "lockstep/op/internal/conv_kernel.h"
 #include "lockstep/op/internal/conv_spec.h"
+#include "lockstep/op/internal/window.h"
 
 namespace lockstep::op {
 namespace {
@@ -54,6 +55,7 @@ Result<ConvSpec> Resolve(const AttrMap& attrs, const Shape& x, const Shape& filt
   LS_ASSIGN_OR_RETURN(ConvSpec spec, internal::ResolveConv(attrs, open, filter));
   int64_t h = x[axes.h];
   int64_t w = x[axes.w];
+  LS_TRY(internal::CheckImageSides(h, w));
   if (!wanted.empty()) {
     h = wanted[0];
     w = wanted[1];

@@ -148,6 +148,9 @@ Status SharesInfer(InferContext& ctx) {
 
 template <class T>
 void Shares(const ReduceView& view, const T* x, const T* y, T* shares) {
+  if (view.reduced_count == 0) {
+    return;
+  }
   Odometer kept(view.kept, false);
   for (int64_t i = 0; i < view.kept_count; ++i, kept.Next()) {
     const T* group = x + kept.offset();

@@ -34,8 +34,8 @@ Status CheckBox(std::span<const int64_t> begin, const Shape& inside, const Shape
     const int64_t size = std::max<int64_t>(inside[i], 0);
     if (outside[i] >= 0 && (start > outside[i] || size > outside[i] - start)) {
       return InvalidArgument(
-          fmt::format("elements {} to {} of axis {} were asked for, which has {}", start,
-                      start + size, i, outside[i]));
+          fmt::format("{} elements from {} on were asked for of axis {}, which has {}", size, start,
+                      i, outside[i]));
     }
   }
   return OkStatus();

@@ -3,33 +3,15 @@
 #include <algorithm>
 
 #include "lockstep/op/internal/parallel.h"
+#include "lockstep/op/internal/sum.h"
 
 namespace lockstep::op {
 namespace {
 
-constexpr int64_t kSumBlock = 512;
 // What one thread sums at a time.
 constexpr int64_t kSumPart = 8192;
 constexpr int64_t kColumnBlock = 1024;
 constexpr int kRowsPerBlock = 64;
-
-float SumBlock(const float* x, int64_t n) {
-  float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    sum += x[i];
-  }
-  return sum;
-}
-
-// Halves are summed apart, so that the error grows with the logarithm of the length.
-float SumRow(const float* x, int64_t n) {
-  if (n <= kSumBlock) {
-    return SumBlock(x, n);
-  }
-  const int64_t half = (n / 2 + kSumBlock - 1) / kSumBlock * kSumBlock;
-  return SumRow(x, half) + SumRow(x + half, n - half);
-}
 
 void AddTo(float* sum, const float* x, int64_t n) {
 #pragma omp simd
@@ -105,21 +87,22 @@ void BroadcastSum::SumAll(const float* x, float* y, float* partials) const {
   const int64_t blocks = (inner_ + kSumPart - 1) / kSumPart;
   ParallelFor(threads_, blocks, 4, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      partials[b] = SumRow(x + b * kSumPart, std::min(kSumPart, inner_ - b * kSumPart));
+      const int64_t count = std::min(kSumPart, inner_ - b * kSumPart);
+      partials[b] = static_cast<float>(SumFloats(x + b * kSumPart, count));
     }
   });
-  *y = SumRow(partials, blocks);
+  *y = static_cast<float>(SumFloats(partials, blocks));
 }
 
 void BroadcastSum::SumRows(const float* x, float* y) const {
   const int64_t grain = 1 + kElementGrain / (summed_.rows * inner_ + 1);
   ParallelFor(threads_, kept_.rows, grain, [&](int64_t begin, int64_t end) {
     ForEachRow(kept_, begin, end, [&](int64_t row, const BroadcastOffsets& from) {
-      float sum = 0.0F;
+      double sum = 0.0;
       ForEachRow(summed_, 0, summed_.rows, [&](int64_t, const BroadcastOffsets& term) {
-        sum += SumRow(x + from[0] + term[0], inner_);
+        sum += SumFloats(x + from[0] + term[0], inner_);
       });
-      y[row] = sum;
+      y[row] = static_cast<float>(sum);
     });
   });
 }

@@ -63,6 +63,7 @@ class Odometer {
     }
   }
 
+  // 0 <= position < positions().
   void Seek(int64_t position) {
     offset_ = 0;
     for (size_t i = count_; i-- > 0;) {

@@ -8,7 +8,7 @@ namespace lockstep::op {
 namespace {
 
 constexpr int kLanes = 32;
-constexpr int64_t kChunk = 4096;
+constexpr int64_t kChunk = 1024;
 constexpr int64_t kRowBlock = 128;
 // A wide row is a multiple of this.
 constexpr int64_t kStrip = 64;

@@ -7,8 +7,9 @@
 namespace lockstep::op::internal {
 namespace {
 
-// Keeps every product of sizes far from overflow.
+// These keep every product of a side and a setting far from overflow.
 constexpr int64_t kLimit = int64_t{1} << 20;
+constexpr int64_t kSideLimit = int64_t{1} << 40;
 
 Status CheckInts(const AttrMap& attrs, std::string_view name, size_t count, int64_t low) {
   const std::vector<int64_t>& values = attrs.GetInts(name);
@@ -69,8 +70,17 @@ Shape MakeImageShape(const ImageAxes& axes, int64_t n, int64_t c, int64_t h, int
   return shape;
 }
 
+Status CheckImageSides(int64_t height, int64_t width) {
+  if (height > kSideLimit || width > kSideLimit) {
+    return InvalidArgument(
+        fmt::format("an image of {} x {}, expected sides up to {}", height, width, kSideLimit));
+  }
+  return OkStatus();
+}
+
 Result<Windows> ResolveWindows(const AttrMap& attrs, int64_t input_h, int64_t input_w,
                                int64_t size_h, int64_t size_w) {
+  LS_TRY(CheckImageSides(input_h, input_w));
   LS_TRY(CheckInts(attrs, "strides", 2, 1));
   const std::vector<int64_t>& strides = attrs.GetInts("strides");
   Windows windows;

@@ -51,6 +51,9 @@ Result<ImageAxes> ParseDataFormat(const AttrMap& attrs);
 
 Shape MakeImageShape(const ImageAxes& axes, int64_t n, int64_t c, int64_t h, int64_t w);
 
+// Sides above 2^40 are errors: their products with strides and dilations could overflow.
+Status CheckImageSides(int64_t height, int64_t width);
+
 // Unknown inputs give unknown outputs (and no padding). Attributes out of range, and windows that
 // do not fit into a known input, are errors. `dilations` may be absent from the attributes.
 Result<Windows> ResolveWindows(const AttrMap& attrs, int64_t input_h, int64_t input_w,
