@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "lockstep/base/quote.h"
+#include "lockstep/cluster/internal/utf8.h"
+
 namespace lockstep::cluster::internal {
 namespace {
 
@@ -54,6 +57,88 @@ Status Convert(const toml::node& from, const Document& document, int depth, Node
   }
 }
 
+// What TOML allows nowhere. Found here, because toml++ asserts on some of it instead of saying so.
+Status CheckCharacters(std::string_view text, const Document& document) {
+  Position at;
+  while (at.offset < text.size()) {
+    const char c = text[at.offset];
+    const size_t length = Utf8Length(text.substr(at.offset));
+    if (length == 0) {
+      return FaultAt(document, at, "bytes that are not UTF-8");
+    }
+    const bool space = c == '\t' || c == '\n' || c == '\r';
+    if (!space && HasControlCharacters(std::string_view(&c, 1))) {
+      return FaultAt(document, at,
+                     fmt::format("the control character {}", Quoted(std::string_view(&c, 1))));
+    }
+    at.offset += length;
+    at.column = c == '\n' ? 1 : at.column + length;
+    at.line += c == '\n' ? 1 : 0;
+  }
+  return OkStatus();
+}
+
+// The first byte of the line that is not ASCII and stands neither in a string nor in a comment;
+// npos if there is none. toml++ 3.3 shifts too far when it looks whether such a character may
+// begin a key; it may not.
+size_t FindStrayByte(std::string_view line) {
+  char quote = '\0';
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != '\0') {
+      i += quote == '"' && c == '\\' ? 1 : 0;
+      quote = c == quote ? '\0' : quote;
+    } else if (c == '#') {
+      break;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      return i;
+    }
+  }
+  return std::string_view::npos;
+}
+
+bool BeginsKey(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '"' || c == '\'';
+}
+
+// toml++ 3.3 asserts that the name in a header "[name]" begins as a name does, or in a release
+// build takes it for granted; so it is checked before. A line that begins with '[' is a header
+// unless it is part of a string or list of several lines: the former are refused, and a list in a
+// list is none that describes a cluster.
+Status CheckLines(std::string_view text, const Document& document) {
+  Position at;
+  // A byte order mark is no character of the text.
+  at.offset = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  while (at.offset < text.size()) {
+    const std::string_view line = text.substr(at.offset, text.find('\n', at.offset) - at.offset);
+    for (const std::string_view quotes : {"\"\"\"", "\'\'\'"}) {
+      if (const size_t column = line.find(quotes); column != std::string_view::npos) {
+        at.column += column;
+        return FaultAt(document, at, "a string of several lines; a cluster needs none");
+      }
+    }
+    if (const size_t column = FindStrayByte(line); column != std::string_view::npos) {
+      at.column += column;
+      return FaultAt(document, at, "a character that is not ASCII, outside of strings");
+    }
+    const size_t open = line.find_first_not_of(" \t");
+    if (open != std::string_view::npos && line[open] == '[') {
+      const size_t second = open + (line.substr(open).starts_with("[[") ? 2 : 1);
+      const size_t name = line.find_first_not_of(" \t", second);
+      if (name == std::string_view::npos || (!BeginsKey(line[name]) && line[name] != ']')) {
+        at.column += open;
+        return FaultAt(document, at, "a name is expected behind the '[' that begins a line");
+      }
+    }
+    at.offset += line.size() + 1;
+    ++at.line;
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<Node> ParseToml(std::string_view text, const Document& document) {
@@ -62,6 +147,8 @@ Result<Node> ParseToml(std::string_view text, const Document& document) {
                    fmt::format("{} bytes are more than the {} that are allowed", text.size(),
                                kMaxDocumentBytes));
   }
+  LS_TRY(CheckCharacters(text, document));
+  LS_TRY(CheckLines(text, document));
   try {
     const toml::table table = toml::parse(text, std::string_view(document.name));
     Node root;

@@ -52,6 +52,20 @@ TEST(DescriptionTest, FaultsNameTheFileAndThePlace) {
   EXPECT_NE(fault("a = ['a:1']\na = ['b:1']\n", "c.toml").find("c.toml:2:"), std::string::npos);
   EXPECT_NE(fault("worker = 2020-01-01\n", "c.toml").find("c.toml:1:10: a date"),
             std::string::npos);
+  EXPECT_NE(fault("x = 1\ny[" + std::string(1, '\0'), "c.toml")
+                .find("c.toml:2:3: the control character '\\x00'"),
+            std::string::npos);
+  EXPECT_NE(fault("x = '\xff'", "c.toml").find("c.toml:1:6: bytes that are not UTF-8"),
+            std::string::npos);
+  EXPECT_NE(fault("x = 1\n\xe2\x82\xac = 2", "c.toml").find("c.toml:2:1: a character that is not"),
+            std::string::npos);
+  EXPECT_TRUE(
+      ResolveFile("\xef\xbb\xbf# \xe2\x82\xac\nworker = ['a:1'] # \xe2\x82\xac", "c.toml").ok());
+  for (const char* header : {"[@a]", "[[@a]]", " [ @a]", "[", "[\n", "[[]", "[.a]", "[#"}) {
+    EXPECT_NE(fault(header, "c.toml").find("c.toml:1:"), std::string::npos) << header;
+  }
+  EXPECT_NE(fault("x = 1\ny = \"\"\"a\n[@\"\"\"", "c.toml").find("c.toml:2:5: a string of several"),
+            std::string::npos);
   EXPECT_NE(fault("worker = [1.5]\n", "c.toml").find("found the number 1.5"), std::string::npos);
   EXPECT_NE(fault("", "c.toml").find("c.toml:1:1: the cluster has no tasks"), std::string::npos);
   EXPECT_NE(fault("{}", "c.json").find("c.json:1:1: the cluster has no tasks"), std::string::npos);
