@@ -1,6 +1,7 @@
 // The parsers of what comes from the environment, from files and from flags, on arbitrary bytes: an
 // error with a message, or a value that survives being written and read again. The first byte
-// chooses the parser. Files in TOML are left out: toml++ 3.3 asserts on malformed text of many kinds.
+// chooses the parser. Files in TOML are left out: toml++ 3.3 asserts on malformed text of many
+// kinds.
 #include <cstddef>
 #include <cstdint>
 #include <string>
