@@ -70,7 +70,6 @@ const size_t kSizes[] = {0,     1,     7,     4096,   8191,           8192,     
 TEST_P(TransportConformance, CarriesEverySizeWhicheverEndIsFirst) {
   const auto cluster = Make(2);
   for (const bool receive_first : {false, true}) {
-    std::atomic<bool> ready{false};
     cluster->RunTasks([&](PeerId task) {
       Transport& transport = cluster->transport(task);
       // Receives are posted before or after the sends are made, by a message of their own.
