@@ -29,6 +29,9 @@ using Descriptor = lockstep::internal::Descriptor;
 constexpr std::array<uint64_t, 6> kRoundTripBytes = {8, 64, 512, 4096, 16384, 65536};
 constexpr std::array<uint64_t, 4> kStreamMegabytes = {1, 4, 16, 64};
 constexpr uint64_t kMegabyte = uint64_t{1} << 20;
+// Of a stream, at least; its step numbers keep away from those of the round trips.
+constexpr uint64_t kStreamBytes = 128 * kMegabyte;
+constexpr uint64_t kStreamStep = uint64_t{1} << 32;
 constexpr auto kTimeout = std::chrono::seconds(60);
 
 // Lengths and bytes over a stream socket: the addresses of the two processes.
@@ -132,30 +135,34 @@ Result<std::vector<double>> MeasureRoundTrips(net::Transport& transport, uint64_
   return times;
 }
 
-// Seconds for each block: one that is sent while the next one is announced already.
-Result<std::vector<double>> MeasureStream(net::Transport& transport, uint64_t bytes, int64_t blocks,
-                                          std::vector<char>& out, std::vector<char>& in) {
+// Seconds of a block in each of `repeats` streams; the next block is announced while one is moved.
+Result<std::vector<double>> MeasureStream(net::Transport& transport, uint64_t bytes,
+                                          int64_t repeats, std::vector<char>& out,
+                                          std::vector<char>& in) {
+  const int64_t blocks = std::max<int64_t>(4, static_cast<int64_t>(kStreamBytes / bytes));
   std::vector<double> times;
-  const uint64_t step = uint64_t{1} << 32;
-  const auto post = [&](net::Waiter& waiter, int64_t block) {
-    const net::MessageKey key{.scope = bytes, .step = step, .item = static_cast<uint64_t>(block)};
-    const Deadline deadline = Deadline::After(kTimeout);
-    if (transport.self() == 0) {
-      transport.Send(1, key, HeaderFor(bytes), out.data(), deadline, waiter.Sent());
-    } else {
-      transport.Recv(0, key, in.data(), bytes, deadline, waiter.Received());
+  for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+    const auto post = [&](net::Waiter& waiter, int64_t block) {
+      const net::MessageKey key{.scope = bytes,
+                                .step = kStreamStep + static_cast<uint64_t>(repeat),
+                                .item = static_cast<uint64_t>(block)};
+      const Deadline deadline = Deadline::After(kTimeout);
+      if (transport.self() == 0) {
+        transport.Send(1, key, HeaderFor(bytes), out.data(), deadline, waiter.Sent());
+      } else {
+        transport.Recv(0, key, in.data(), bytes, deadline, waiter.Received());
+      }
+    };
+    std::array<net::Waiter, 2> waiters{net::Waiter(transport), net::Waiter(transport)};
+    const auto start = Clock::now();
+    post(waiters[0], 0);
+    for (int64_t block = 0; block < blocks; ++block) {
+      if (block + 1 < blocks) {
+        post(waiters[static_cast<size_t>((block + 1) % 2)], block + 1);
+      }
+      LS_TRY(waiters[static_cast<size_t>(block % 2)].Wait());
     }
-  };
-  std::array<net::Waiter, 2> waiters{net::Waiter(transport), net::Waiter(transport)};
-  post(waiters[0], 0);
-  auto start = Clock::now();
-  for (int64_t block = 0; block < blocks; ++block) {
-    if (block + 1 < blocks) {
-      post(waiters[static_cast<size_t>((block + 1) % 2)], block + 1);
-    }
-    LS_TRY(waiters[static_cast<size_t>(block % 2)].Wait());
-    times.push_back(Seconds(start));
-    start = Clock::now();
+    times.push_back(Seconds(start) / static_cast<double>(blocks));
   }
   return times;
 }
@@ -179,9 +186,8 @@ Result<LinkFigures> MeasureLink(net::Transport& transport, const std::string& li
     }
   }
   for (const uint64_t megabytes : kStreamMegabytes) {
-    const int64_t blocks = repeats * static_cast<int64_t>(megabytes < 16 ? 8 : 2);
     LS_ASSIGN_OR_RETURN(const std::vector<double> times,
-                        MeasureStream(transport, megabytes * kMegabyte, blocks, out, in));
+                        MeasureStream(transport, megabytes * kMegabyte, repeats, out, in));
     figures.stream_seconds.push_back(Median(times));
   }
   return figures;
