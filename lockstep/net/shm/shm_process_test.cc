@@ -77,6 +77,14 @@ class OtherProcess {
 
   pid_t pid() const { return pid_; }
 
+  // Returns when it has stopped: a signal takes its time to reach another core.
+  void Stop() const {
+    kill(pid_, SIGSTOP);
+    int state = 0;
+    EXPECT_EQ(waitpid(pid_, &state, WUNTRACED), pid_);
+    EXPECT_TRUE(WIFSTOPPED(state));
+  }
+
  private:
   int fd_ = -1;
   pid_t pid_ = 0;
@@ -144,7 +152,7 @@ TEST(ShmProcessTest, AKilledPeerEndsWhatIsPendingAtOnce) {
 TEST(ShmProcessTest, AStoppedPeerIsLateAndMayBeGivenUp) {
   OtherProcess other([](int fd) { Echo(fd, true); });
   const auto transport = Join(0, other.fd(), "secret").value();
-  kill(other.pid(), SIGSTOP);
+  other.Stop();
   std::vector<char> data(1 << 20, 'x');
   const Status late = SendAndWait(*transport, 1, {.item = 0}, Bytes(data.size()), data.data(),
                                   Deadline::After(milliseconds(100)));
@@ -158,7 +166,7 @@ TEST(ShmProcessTest, AStoppedPeerIsLateAndMayBeGivenUp) {
           .ok());
   EXPECT_TRUE(
       RecvAndWait(*transport, 1, {.item = 0}, back.data(), 8, Deadline::After(seconds(20))).ok());
-  kill(other.pid(), SIGSTOP);
+  other.Stop();
   Waiter waiter(*transport);
   transport->Recv(1, {.item = 1}, back.data(), 8, Deadline::After(seconds(60)), waiter.Received());
   transport->FailPeer(1, Unavailable("no heartbeat for 2 s"));
