@@ -45,14 +45,13 @@ RpcHandlers Handlers(const std::shared_ptr<Kept>& kept) {
     reply->Finish(DataLoss(std::move(request.body)).With("op MatMul 'y'").With("/job:ps/task:1"));
   });
   handlers.emplace(kDrop, [](RpcRequest, const std::shared_ptr<RpcReply>&) {});
-  handlers.emplace(kNever, [kept](RpcRequest, std::shared_ptr<RpcReply> reply) {
-    RpcReply& raw = *reply;
+  handlers.emplace(kNever, [kept](RpcRequest, const std::shared_ptr<RpcReply>& reply) {
     {
       const MutexLock lock(kept->mu);
-      kept->replies.push_back(std::move(reply));
+      kept->replies.push_back(reply);
       kept->changed.NotifyAll();
     }
-    raw.OnCancel([kept] {
+    reply->OnCancel([kept] {
       const MutexLock lock(kept->mu);
       ++kept->cancelled;
       kept->changed.NotifyAll();

@@ -272,6 +272,10 @@ void UcxLink::Deliver(std::span<const std::byte> frame, const Status& down) {
 }
 
 void UcxLink::Close() {
+  // The reactor may be gone when a closed link is destroyed.
+  if (closed_.exchange(true)) {
+    return;
+  }
   const std::lock_guard<std::recursive_mutex> poll_lock(worker_->reactor().poll_lock());
   worker_->RemoveLink(this);
   const Lock lock(worker_->lock());

@@ -4,6 +4,7 @@
 #include <ucp/api/ucp.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -97,6 +98,7 @@ class UcxLink : public internal::Link {
   std::deque<MoveDone> finished_;
   int in_flight_ = 0;
   bool failed_ = false;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace lockstep::net::ucx
