@@ -228,7 +228,7 @@ TEST(ServerTest, ValuesAreShared) {
 }
 
 // A star: one connection per task, to the coordinator.
-// Off: once in some runs gRPC aborts in it (ref_counted.h, "prior > 0"); the cause is not known yet.
+// Off: in some runs gRPC aborts here (ref_counted.h, "prior > 0"); the cause is not known yet.
 TEST(ServerTest, DISABLED_ACrowdFormsACluster) {
   constexpr int kTasks = 128;
   LocalCluster cluster(LocalSpec({{"worker", kTasks}}), {.heartbeat = milliseconds(10'000)});
