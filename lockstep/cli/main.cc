@@ -16,6 +16,7 @@
 #include "lockstep/cli/launch.h"
 #include "lockstep/cli/list.h"
 #include "lockstep/cli/predict.h"
+#include "lockstep/cli/server.h"
 #include "lockstep/cli/train.h"
 #include "lockstep/cluster/launch/supervisor.h"
 
@@ -214,6 +215,32 @@ void AddLaunch(CLI::App& app, Outcome& outcome) {
   command->callback([flags, &outcome] { outcome = LaunchTasks(*flags); });
 }
 
+void AddServer(CLI::App& app, Outcome& outcome) {
+  auto flags = std::make_shared<ServerFlags>();
+  CLI::App* command =
+      app.add_subcommand("server", "Serve one task of a cluster until the job is over");
+  AddClusterFlags(command, flags->cluster);
+  command->add_option("--devices", flags->devices, "CPU devices of this task")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--threads-per-device", flags->threads_per_device, "Threads of one device")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--timeout", flags->timeout_seconds,
+                   "Seconds to wait for the other tasks at the start and the end (60)")
+      ->check(CLI::Range(0.0, 1e6));
+  command
+      ->add_option("--heartbeat", flags->heartbeat_seconds,
+                   "Seconds; a task that is lost is known within twice as many (5)")
+      ->check(CLI::Range(0.01, 1e6));
+  command->add_option("--ca", flags->ca_file, "TLS: the authority (PEM)");
+  command->add_option("--cert", flags->certificate_file, "TLS: this task's certificate (PEM)");
+  command->add_option("--key", flags->key_file, "TLS: its private key (PEM)");
+  command->add_option("--job-secret-file", flags->secret_file,
+                      "The job's secret; else LOCKSTEP_JOB_SECRET");
+  command->add_flag("--insecure", flags->insecure, "Allow plain TCP beyond loopback");
+  command->callback([flags, &outcome] { outcome = Serve(*flags); });
+}
+
 // That there is a command, and that it exists: CLI11 calls a misspelt one missing.
 Status CheckCommand(const CLI::App& app, std::span<char* const> arguments) {
   const CLI::App* at = &app;
@@ -261,6 +288,7 @@ int Run(int argc, char** argv) {
   AddCerts(app, outcome);
   AddCluster(app, outcome);
   AddLaunch(app, outcome);
+  AddServer(app, outcome);
   app.add_subcommand("models", "List the models")->callback([&outcome] { outcome = ListModels(); });
   app.add_subcommand("ops", "List the ops")->callback([&outcome] { outcome = ListOps(); });
   const std::span<char* const> arguments(argv, static_cast<size_t>(argc));

@@ -11,6 +11,7 @@
 #include "lockstep/exec/session.h"
 #include "lockstep/exec/testing/random_graph.h"
 #include "lockstep/op/gather.h"
+#include "lockstep/op/matmul.h"
 #include "lockstep/op/reduce.h"
 #include "lockstep/op/reshape.h"
 
@@ -84,6 +85,46 @@ TEST_F(PlacedStepTest, ASignatureOnAnotherDeviceOnlyRunsThere) {
   const auto session = NewSession();
   ASSERT_TRUE(session->Initialize().ok());
   EXPECT_THAT(Floats(session->Run({}, {twice}).value()[0]), ElementsAre(2, 4));
+}
+
+// A product of this size would like its weights in a layout of its own; what is sent is plain.
+TEST_F(PlacedStepTest, WeightsThatAreUsedHereAndElsewhere) {
+  Tensor weights = Tensor::Allocate(DType::kFloat32, {784, 10}).value();
+  for (size_t i = 0; i < 7840; ++i) {
+    weights.values<float>()[i] = static_cast<float>(i % 97) / 97.0F;
+  }
+  const Value x = op::Placeholder(b_, DType::kFloat32, Shape{-1, 784}, "x");
+  const Value w = op::Variable(b_, "w", op::Const(b_, weights));
+  Value there;
+  {
+    const DeviceScope scope(b_, "cpu:1");
+    there = op::MatMul(b_, x, w);
+  }
+  const Value here = op::MatMul(b_, x, w);
+  const Value twice = op::AssignAdd(b_, w, w);
+  const auto session = NewSession(2);
+  ASSERT_TRUE(session->Initialize().ok());
+  Tensor feed = Tensor::Allocate(DType::kFloat32, {33, 784}).value();
+  for (size_t i = 0; i < 33 * 784; ++i) {
+    feed.values<float>()[i] = static_cast<float>(i % 89) / 89.0F;
+  }
+  for (int step = 0; step < 3; ++step) {
+    const auto out = session->Run({{x, feed}}, {here, there}, {twice.node});
+    ASSERT_TRUE(out.ok()) << out.status().ToString();
+    // By hand, one element.
+    double expected = 0;
+    for (size_t k = 0; k < 784; ++k) {
+      expected += static_cast<double>(feed.values<float>()[784 + k]) *
+                  static_cast<double>(weights.values<float>()[k * 10 + 3]) * (1 << step);
+    }
+    EXPECT_NEAR((*out)[0].values<float>()[13], expected, 1e-3 * expected);
+    EXPECT_NEAR((*out)[1].values<float>()[13], expected, 1e-3 * expected);
+    const std::vector<double> a = (*out)[0].ToDoubles();
+    const std::vector<double> b = (*out)[1].ToDoubles();
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_NEAR(a[i], b[i], 1e-4 * a[i]) << i;
+    }
+  }
 }
 
 TEST_F(PlacedStepTest, UpdatesAndReadsOfAFarVariable) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lockstep/cluster/internal/call_deadline.h"
 #include "lockstep/cluster/internal/coordinator_methods.h"
 #include "lockstep/cluster/internal/coordinator_wire.h"
 #include "lockstep/cluster/internal/proto_io.h"
@@ -14,29 +15,16 @@ namespace lockstep::cluster {
 namespace {
 
 namespace method = internal::coordinator_method;
+using internal::CallDeadline;
 using internal::FromBytes;
 using internal::ToBytes;
+using internal::WaitMs;
 using std::chrono::milliseconds;
 
-// How long a call may take beyond the wait that it asks for.
+// How long the call of a watch may take beyond the wait that it asks for.
 constexpr milliseconds kGrace{5000};
 // A watch is renewed this often although nothing changed.
 constexpr milliseconds kWatchPeriod{20'000};
-// The longest wait that is asked for in one call.
-constexpr milliseconds kLongestWait{24 * 3600 * 1000};
-
-uint32_t WaitMs(const Deadline& deadline) {
-  if (deadline.infinite()) {
-    return static_cast<uint32_t>(kLongestWait.count());
-  }
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline.remaining());
-  return static_cast<uint32_t>(std::min(left, kLongestWait).count());
-}
-
-// The call outlasts the wait, so that the reply that names who is missing comes back.
-Deadline CallDeadline(const Deadline& deadline) {
-  return deadline.infinite() ? deadline : Deadline::At(deadline.when() + kGrace);
-}
 
 template <class Request>
 Request RequestOf(const CoordinatorClient::Options& options) {

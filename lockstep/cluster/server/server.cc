@@ -5,8 +5,16 @@
 #include <algorithm>
 
 #include "lockstep/base/hmac.h"
+#include "lockstep/cluster/internal/channel_cache.h"
 #include "lockstep/cluster/internal/coordinator_service.h"
+#include "lockstep/cluster/internal/master_service.h"
 #include "lockstep/cluster/internal/rpc_server.h"
+#include "lockstep/cluster/internal/rpc_tensor_sender.h"
+#include "lockstep/cluster/internal/rpc_worker_stub.h"
+#include "lockstep/cluster/internal/task_threads.h"
+#include "lockstep/cluster/internal/worker_service.h"
+#include "lockstep/cluster/master/master.h"
+#include "lockstep/op/catalog.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -21,12 +29,25 @@ constexpr milliseconds kDrain{2000};
 // What a started server consists of. Members are ended in the order of Shutdown.
 struct Server::Running {
   std::unique_ptr<internal::CoordinatorService> service;  // null unless hosted here
+  std::shared_ptr<Worker> worker;
+  std::shared_ptr<Master> master;
+  std::unique_ptr<internal::TaskThreads> threads;
   std::unique_ptr<internal::RpcServer> rpc;
   std::unique_ptr<CoordinatorClient> client;
 
-  ~Running() { Shutdown(); }
+  ~Running() { Shutdown(Unavailable("the server has stopped")); }
 
-  void Shutdown() {
+  void Abort(const Status& why) const {
+    if (master != nullptr) {
+      master->Close(why);
+    }
+    if (worker != nullptr) {
+      worker->AbortRuns(why);
+    }
+  }
+
+  void Shutdown(const Status& why) {
+    Abort(why);
     client.reset();
     if (service != nullptr) {
       service->Stop(Unavailable("the coordinator has stopped"));
@@ -35,6 +56,8 @@ struct Server::Running {
       rpc->Shutdown(Deadline::After(kDrain));
       rpc.reset();
     }
+    // After the calls have ended, and before what they use.
+    threads.reset();
     service.reset();
   }
 };
@@ -74,53 +97,97 @@ Status Server::Start(const Deadline& deadline) {
   return StartLocked(deadline).With(def_.task().ToString());
 }
 
-Status Server::StartLocked(const Deadline& deadline) {
-  auto running = std::make_shared<Running>();
-  LS_ASSIGN_OR_RETURN(const uint64_t incarnation, RandomNonZero());
+Status Server::MakeServices(Running& running, uint64_t incarnation) const {
+  const auto channels = std::make_shared<internal::ChannelCache>(def_.cluster(), options_.security);
+  LS_ASSIGN_OR_RETURN(
+      running.worker,
+      Worker::Create({.cluster = def_.cluster(),
+                      .number = def_.number(),
+                      .devices = options_.devices,
+                      .threads_per_device = options_.threads_per_device},
+                     incarnation,
+                     std::make_unique<internal::RpcTensorSender>(def_.number(), channels)));
+  const auto stubs = [channels, worker = running.worker,
+                      self = def_.number()](int number) -> Result<std::shared_ptr<WorkerStub>> {
+    if (number == self) {
+      return std::shared_ptr<WorkerStub>(std::make_shared<LocalWorkerStub>(worker));
+    }
+    LS_ASSIGN_OR_RETURN(std::shared_ptr<internal::RpcChannel> channel, channels->Get(number));
+    return std::shared_ptr<WorkerStub>(
+        std::make_shared<internal::RpcWorkerStub>(std::move(channel)));
+  };
+  running.master = std::make_shared<Master>(
+      MasterOptions{.def = def_, .session_idle_timeout = options_.session_idle_timeout},
+      op::Catalog(), stubs);
+  running.threads = std::make_unique<internal::TaskThreads>();
   internal::RpcHandlers handlers;
+  internal::AddWorkerHandlers(handlers, running.worker, *running.threads);
+  internal::AddMasterHandlers(handlers, running.master, *running.threads);
   if (def_.number() == coordinator_) {
-    LS_ASSIGN_OR_RETURN(running->service, internal::CoordinatorService::Create(
-                                              def_.cluster(), options_.heartbeat, incarnation));
-    running->service->AddHandlers(handlers);
+    LS_ASSIGN_OR_RETURN(running.service, internal::CoordinatorService::Create(
+                                             def_.cluster(), options_.heartbeat, incarnation));
+    running.service->AddHandlers(handlers);
   }
-  LS_ASSIGN_OR_RETURN(running->rpc, internal::RpcServer::Start({.address = def_.address(),
-                                                                .security = options_.security,
-                                                                .handlers = std::move(handlers)}));
-  {
-    const MutexLock lock(mu_);
-    port_ = running->rpc->port();
-    incarnation_ = incarnation;
-  }
+  LS_ASSIGN_OR_RETURN(running.rpc, internal::RpcServer::Start({.address = def_.address(),
+                                                               .security = options_.security,
+                                                               .handlers = std::move(handlers)}));
+  return OkStatus();
+}
+
+Status Server::Connect(Running& running, uint64_t incarnation) {
   CoordinatorClient::Options client;
   client.cluster = def_.cluster();
   client.number = def_.number();
   client.coordinator = coordinator_;
-  if (running->service != nullptr) {
-    client.address = def_.address().WithPort(running->rpc->port());
+  if (running.service != nullptr) {
+    client.address = def_.address().WithPort(running.rpc->port());
   }
   client.incarnation = incarnation;
   client.security = options_.security;
   client.patience = options_.heartbeat * 2;
   client.on_view = [this](const MembershipView& view) { OnView(view); };
   client.on_failure = [this](const Status& why) { OnFailure(why); };
-  LS_ASSIGN_OR_RETURN(running->client, CoordinatorClient::Create(std::move(client)));
+  LS_ASSIGN_OR_RETURN(running.client, CoordinatorClient::Create(std::move(client)));
+  return OkStatus();
+}
+
+Status Server::StartLocked(const Deadline& deadline) {
+  auto running = std::make_shared<Running>();
+  LS_ASSIGN_OR_RETURN(const uint64_t incarnation, RandomNonZero());
+  LS_TRY(MakeServices(*running, incarnation));
+  LS_TRY(Connect(*running, incarnation));
+  {
+    const MutexLock lock(mu_);
+    port_ = running->rpc->port();
+    incarnation_ = incarnation;
+  }
   LS_TRY(running->client->Register(deadline));
   LS_TRY(running->client->WaitForTasks(def_.VisibleTasks(), deadline));
   if (options_.log != nullptr) {
-    options_.log->Info(fmt::format("{} serves at {}:{}, and every task is there",
-                                   def_.task().ToString(), def_.address().host(),
-                                   running->rpc->port()));
+    options_.log->Info(fmt::format("{} serves at {}, and every task is there",
+                                   def_.task().ToString(),
+                                   def_.address().WithPort(running->rpc->port()).ToString()));
   }
-  const MutexLock lock(mu_);
-  running_ = std::move(running);
-  state_ = State::kStarted;
+  Status failure;
+  {
+    const MutexLock lock(mu_);
+    running_ = running;
+    state_ = State::kStarted;
+    failure = failure_;
+  }
+  if (!failure.ok()) {
+    running->Abort(failure);
+  }
   return OkStatus();
 }
 
 void Server::OnView(const MembershipView& view) {
   std::string lost;
+  std::shared_ptr<Running> running;
+  std::map<int, Status> lost_tasks;
   {
     const MutexLock lock(mu_);
+    running = running_;
     if (view.number <= view_.number && view_.number != 0) {
       return;
     }
@@ -128,8 +195,9 @@ void Server::OnView(const MembershipView& view) {
     Status failure;
     for (const int number : def_.VisibleTasks()) {
       const Member& member = view.members[static_cast<size_t>(number)];
-      if (member.state == MemberState::kLost && failure.ok()) {
-        failure = member.reason;
+      if (member.state == MemberState::kLost) {
+        lost_tasks[number] = member.reason;
+        failure = failure.ok() ? member.reason : failure;
       }
     }
     if (!failure.ok() && failure_.ok()) {
@@ -138,16 +206,28 @@ void Server::OnView(const MembershipView& view) {
     failure_ = failure;
     changed_.NotifyAll();
   }
+  if (running != nullptr) {
+    if (!lost_tasks.empty()) {
+      // Other masters may be among the lost: whatever waits for tensors of such a step ends.
+      running->worker->AbortRuns(lost_tasks.begin()->second);
+    }
+    running->master->SetLost(std::move(lost_tasks));
+  }
   if (!lost.empty() && options_.log != nullptr) {
     options_.log->Warning(lost);
   }
 }
 
 void Server::OnFailure(const Status& why) {
+  std::shared_ptr<Running> running;
   {
     const MutexLock lock(mu_);
     failure_ = why;
+    running = running_;
     changed_.NotifyAll();
+  }
+  if (running != nullptr) {
+    running->Abort(why);
   }
   if (options_.log != nullptr) {
     options_.log->Warning(why.message());
@@ -258,7 +338,7 @@ Status Server::Stop(const Deadline& deadline) {
     state_ = State::kStopped;
     changed_.NotifyAll();
   }
-  running->Shutdown();
+  running->Shutdown(Unavailable(fmt::format("{} has stopped", def_.task().ToString())));
   return status.With(def_.task().ToString());
 }
 
@@ -280,6 +360,11 @@ uint64_t Server::incarnation() const {
 CoordinatorClient* Server::coordinator() const {
   const MutexLock lock(mu_);
   return running_ == nullptr ? nullptr : running_->client.get();
+}
+
+std::shared_ptr<MasterInterface> Server::master() const {
+  const MutexLock lock(mu_);
+  return running_ == nullptr ? nullptr : running_->master;
 }
 
 MembershipView Server::view() const {

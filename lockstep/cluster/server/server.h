@@ -31,9 +31,16 @@ struct ServerOptions {
   SecurityOptions security = {};
   // A task that is dead or silent is known to all within twice this time. The chief's counts.
   std::chrono::milliseconds heartbeat{5000};
+  // Of this task: CPU devices, and threads that one kernel may use on a device.
+  int devices = 1;
+  int threads_per_device = 1;
+  // A session that nobody used for so long is closed when the next one begins; 0: never.
+  std::chrono::milliseconds session_idle_timeout{0};
   // Where to report what happens; null: nowhere. Must outlive the server.
   Log* log = nullptr;
 };
+
+class MasterInterface;
 
 class Server {
  public:
@@ -72,6 +79,10 @@ class Server {
   // Barriers and shared values of the job; null unless started.
   CoordinatorClient* coordinator() const;
 
+  // Runs sessions without RPC (RemoteSession); null unless started. What it gives out stays valid,
+  // and fails once the server has stopped.
+  std::shared_ptr<MasterInterface> master() const;
+
   MembershipView view() const;
 
   // The loss of a task that this one sees, or why this one is out of the job; OK while all is well.
@@ -81,6 +92,9 @@ class Server {
   struct Running;
 
   Status StartLocked(const Deadline& deadline);
+  // Worker, master and what they need.
+  Status MakeServices(Running& running, uint64_t incarnation) const;
+  Status Connect(Running& running, uint64_t incarnation);
   Status AwaitOthers(Running& running, const Deadline& deadline) const;
   void OnView(const MembershipView& view);
   void OnFailure(const Status& why);

@@ -13,6 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// 2 s on an idle machine with two cores; this one may be busy.
+constexpr double kCrowdSeconds = 40;
+
 Deadline Soon() {
   return Deadline::After(milliseconds(50'000));
 }
@@ -139,7 +142,7 @@ TEST(ServerTest, AnIndexIsTakenOnce) {
 }
 
 TEST(ServerTest, ALostTaskIsKnownWithinTwiceTheHeartbeat) {
-  constexpr milliseconds kHeartbeat{1000};
+  constexpr milliseconds kHeartbeat{2000};
   LocalCluster cluster(LocalSpec({{"worker", 4}}), {.heartbeat = kHeartbeat});
   ASSERT_TRUE(cluster.Start(Soon()).ok());
   const auto begin = Deadline::Clock::now();
@@ -156,7 +159,7 @@ TEST(ServerTest, ALostTaskIsKnownWithinTwiceTheHeartbeat) {
 }
 
 TEST(ServerTest, ALostCoordinatorIsKnown) {
-  constexpr milliseconds kHeartbeat{1000};
+  constexpr milliseconds kHeartbeat{2000};
   LocalCluster cluster(LocalSpec({{"worker", 3}}), {.heartbeat = kHeartbeat});
   ASSERT_TRUE(cluster.Start(Soon()).ok());
   const auto begin = Deadline::Clock::now();
@@ -173,7 +176,7 @@ TEST(ServerTest, ALostCoordinatorIsKnown) {
 TEST(ServerTest, JoinHasADeadline) {
   LocalCluster cluster(LocalSpec({{"ps", 1}, {"worker", 2}}), {});
   ASSERT_TRUE(cluster.Start(Soon()).ok());
-  const Status status = cluster.server(0).Join(Deadline::After(milliseconds(50)));
+  const Status status = cluster.server(0).Join(Deadline::After(milliseconds(1000)));
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(Contains(status, "active are /job:worker/task:0, /job:worker/task:1"))
       << status.ToString();
@@ -238,7 +241,7 @@ TEST(ServerTest, DISABLED_ACrowdFormsACluster) {
   ASSERT_TRUE(status.ok()) << status.ToString();
   RecordProperty("seconds", std::to_string(seconds));
   std::printf("%d tasks form a cluster in %.2f s\n", kTasks, seconds);
-  EXPECT_LT(seconds, 10.0);
+  EXPECT_LT(seconds, kCrowdSeconds);
   EXPECT_TRUE(cluster.Stop(Soon()).ok());
 }
 

@@ -353,6 +353,8 @@ Result<int> KernelSelector::Share(const Node& node, int id) {
   if (root.storage == Storage::kShared) {
     return id;
   }
+  // The copy below is made from the layout of now: a variable that has not chosen one keeps it.
+  root.desc.flexible = false;
   TensorDesc desc = value.desc;
   desc.layout = Layout();
   desc.flexible = false;

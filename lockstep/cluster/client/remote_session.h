@@ -1,0 +1,123 @@
+// RemoteSession: runs parts of a graph on the tasks of a cluster, through the master of one of
+// them: that of a server in this process (no RPC then), or of one at an address. The surface is
+// that of exec::Session. Thread-safe.
+//
+//   LS_ASSIGN_OR_RETURN(auto session, RemoteSession::Create(graph, "grpc://host:2222", options));
+//   LS_TRY(session->Initialize());
+//   LS_ASSIGN_OR_RETURN(std::vector<Tensor> out, session->Run({{x, batch}}, {loss}, {train_op}));
+//
+// Nodes run where the graph's device names say; variables stay in the tasks when the session ends,
+// and another session finds them under their names. A graph that has grown is sent again.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/mutex.h"
+#include "lockstep/cluster/master/master_interface.h"
+#include "lockstep/cluster/security/security_options.h"
+#include "lockstep/cluster/server/server.h"
+#include "lockstep/graph/graph.h"
+
+namespace lockstep::cluster {
+
+struct RemoteSessionOptions {
+  SessionConfig config = {};
+  SecurityOptions security = {};
+  // To connect, and for every task of the session to answer.
+  std::chrono::milliseconds connect_timeout{60'000};
+  // Of one step, unless a call says otherwise.
+  std::chrono::milliseconds step_timeout{600'000};
+};
+
+struct RunSettings {
+  // 0: the session's.
+  std::chrono::milliseconds timeout{0};
+  // Filled with where every node runs, if given.
+  std::string* placement = nullptr;
+};
+
+class RemoteSession {
+ public:
+  using FeedList = std::vector<std::pair<Value, Tensor>>;
+
+  // A signature that was prepared: no names travel with its runs.
+  class Callable {
+   public:
+    // One tensor per feed of the signature.
+    Result<std::vector<Tensor>> Run(std::vector<Tensor> feeds, const RunSettings& settings = {});
+
+   private:
+    friend class RemoteSession;
+
+    Callable(RemoteSession& session, uint64_t id) : session_(&session), id_(id) {}
+
+    RemoteSession* session_;
+    uint64_t id_;
+  };
+
+  // The graph must outlive the session and may grow while no call is running. Targets are
+  // "grpc://host:port".
+  static Result<std::unique_ptr<RemoteSession>> Create(const Graph& graph,
+                                                       const std::string& target,
+                                                       const RemoteSessionOptions& options);
+  // By the server's own master. The server must be started and outlive the session.
+  static Result<std::unique_ptr<RemoteSession>> Create(const Graph& graph, const Server& server,
+                                                       const RemoteSessionOptions& options);
+
+  RemoteSession(const Graph& graph, std::shared_ptr<MasterInterface> master,
+                RemoteSessionOptions options, SessionHandle handle);
+  RemoteSession(const RemoteSession&) = delete;
+  RemoteSession& operator=(const RemoteSession&) = delete;
+  // Closes.
+  ~RemoteSession();
+
+  // Runs every assignment in the graph's collection of initialisers.
+  Status Initialize();
+
+  // One tensor for each fetch.
+  Result<std::vector<Tensor>> Run(const FeedList& feeds, const std::vector<Value>& fetches,
+                                  const std::vector<Node*>& targets = {},
+                                  const RunSettings& settings = {});
+  Result<std::vector<Tensor>> RunByName(const std::vector<std::pair<std::string, Tensor>>& feeds,
+                                        const std::vector<std::string>& fetches,
+                                        const std::vector<std::string>& targets = {},
+                                        const RunSettings& settings = {});
+
+  // Lives as long as the session.
+  Result<Callable> MakeCallable(const std::vector<Value>& feeds, const std::vector<Value>& fetches,
+                                const std::vector<Node*>& targets = {});
+  Status ReleaseCallable(const Callable& callable);
+
+  Result<std::vector<pass::DeviceAttributes>> ListDevices();
+
+  // Frees what the tasks keep for it, except variables. Later calls are errors.
+  Status Close();
+
+  // Forgets the variables of containers ("" is the default one) in every task that the master at
+  // the target sees, and closes its sessions; none named: all containers.
+  static Status Reset(const std::string& target, const std::vector<std::string>& containers,
+                      const SecurityOptions& security, const Deadline& deadline);
+
+ private:
+  static Result<std::unique_ptr<RemoteSession>> Open(const Graph& graph,
+                                                     std::shared_ptr<MasterInterface> master,
+                                                     const RemoteSessionOptions& options);
+  Result<std::vector<Tensor>> RunStep(StepRequest request, const RunSettings& settings)
+      LS_EXCLUDES(mu_);
+  // Sends the graph if it has grown.
+  Status Extend() LS_EXCLUDES(mu_);
+
+  const Graph& graph_;
+  const std::shared_ptr<MasterInterface> master_;
+  const RemoteSessionOptions options_;
+  Mutex mu_;
+  SessionHandle handle_ LS_GUARDED_BY(mu_);
+  size_t nodes_sent_ LS_GUARDED_BY(mu_);
+  bool closed_ LS_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace lockstep::cluster

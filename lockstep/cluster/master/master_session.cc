@@ -1,0 +1,297 @@
+#include "lockstep/cluster/master/master_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/base/hmac.h"
+#include "lockstep/pass/partition.h"
+#include "lockstep/pass/serialize_part.h"
+
+namespace lockstep::cluster {
+namespace {
+
+// Registrations of one signature with different shapes; the oldest go.
+constexpr size_t kMaxShapes = 16;
+
+std::string KeyOf(const SignatureNames& names) {
+  return fmt::format("{}>{}>{}", fmt::join(names.feeds, ","), fmt::join(names.fetches, ","),
+                     fmt::join(names.targets, ","));
+}
+
+struct ResolvedSignature {
+  std::vector<pass::Feed> feeds;
+  std::vector<Value> fetches;
+  std::vector<Node*> targets;
+};
+
+Result<ResolvedSignature> Resolve(const Graph& graph, const SignatureNames& names,
+                                  const std::vector<Tensor>& feeds) {
+  if (names.feeds.size() != feeds.size()) {
+    return InvalidArgument(fmt::format("{} tensors are fed, the signature has {} feeds",
+                                       feeds.size(), names.feeds.size()));
+  }
+  ResolvedSignature resolved;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    LS_ASSIGN_OR_RETURN(const Value value, graph.FindValue(names.feeds[i]));
+    const Tensor& feed = feeds[i];
+    if (!feed.has_value() || feed.dtype() != value.dtype() ||
+        !feed.shape().CompatibleWith(value.shape())) {
+      return InvalidArgument(fmt::format(
+          "the feed of {} is {}, expected {}", value.node->Describe(),
+          feed.has_value() ? fmt::format("{} {}", DTypeName(feed.dtype()), feed.shape().ToString())
+                           : std::string("no tensor"),
+          value.type().ToString()));
+    }
+    if (std::count(names.feeds.begin(), names.feeds.end(), names.feeds[i]) > 1) {
+      return InvalidArgument(fmt::format("{} is fed twice", value.node->Describe()));
+    }
+    resolved.feeds.push_back({value, feed.dtype(), feed.shape()});
+  }
+  for (const std::string& name : names.fetches) {
+    LS_ASSIGN_OR_RETURN(const Value value, graph.FindValue(name));
+    resolved.fetches.push_back(value);
+  }
+  for (const std::string& name : names.targets) {
+    Node* node = graph.FindNode(name);
+    if (node == nullptr) {
+      return NotFound(fmt::format("the graph has no node '{}' to run", name));
+    }
+    resolved.targets.push_back(node);
+  }
+  return resolved;
+}
+
+bool SameShapes(const std::vector<Shape>& shapes, const std::vector<Tensor>& feeds) {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (i >= shapes.size() || !feeds[i].has_value() || !(feeds[i].shape() == shapes[i])) {
+      return false;
+    }
+  }
+  return shapes.size() == feeds.size();
+}
+
+// The place of `position` among those of a task, which is made if need be.
+int LocalPosition(std::vector<int>& positions, int position) {
+  const auto found = std::find(positions.begin(), positions.end(), position);
+  if (found != positions.end()) {
+    return static_cast<int>(found - positions.begin());
+  }
+  positions.push_back(position);
+  return static_cast<int>(positions.size()) - 1;
+}
+
+}  // namespace
+
+MasterSession::MasterSession(uint64_t id, SessionConfig config, MasterSessionEnv env)
+    : id_(id), config_(std::move(config)), env_(std::move(env)) {}
+
+Result<uint64_t> MasterSession::SetGraph(std::unique_ptr<Graph> graph, uint64_t version) {
+  const MutexLock lock(mu_);
+  if (version != version_) {
+    return Aborted(fmt::format("version {} of the session's graph is to be extended, it has {}",
+                               version, version_));
+  }
+  const pass::Placement* earlier = nullptr;
+  if (state_.graph != nullptr) {
+    const auto before = state_.graph->nodes();
+    const auto after = graph->nodes();
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (i >= after.size() || after[i]->name != before[i]->name || after[i]->op != before[i]->op) {
+        return InvalidArgument(
+            fmt::format("an extended graph begins with all nodes of the one before: node {} was {}",
+                        i, before[i]->Describe()));
+      }
+    }
+    earlier = &state_.placement;
+  }
+  LS_ASSIGN_OR_RETURN(pass::Placement placement,
+                      pass::Place(*graph, env_.devices, {.soft = config_.soft_placement}, earlier));
+  Deregister(state_);
+  state_.graph = std::move(graph);
+  state_.placement = std::move(placement);
+  state_.registered.clear();
+  return ++version_;
+}
+
+void MasterSession::Deregister(GraphState& state) {
+  for (const auto& [key, list] : state.registered) {
+    for (const auto& registered : list) {
+      for (const TaskShare& share : registered->shares) {
+        share.stub->DeregisterGraph(registered->scope);
+      }
+    }
+  }
+}
+
+Result<std::shared_ptr<MasterSession::Registered>> MasterSession::Find(
+    const SignatureNames& names, const std::vector<Tensor>& feeds, const Deadline& deadline) {
+  const MutexLock lock(mu_);
+  if (closed_) {
+    return FailedPrecondition("the session is closed");
+  }
+  const auto found = state_.registered.find(KeyOf(names));
+  if (found != state_.registered.end()) {
+    for (const auto& registered : found->second) {
+      if (SameShapes(registered->shapes, feeds)) {
+        return registered;
+      }
+    }
+  }
+  return Register(names, feeds, deadline);
+}
+
+Result<std::shared_ptr<MasterSession::Registered>> MasterSession::Register(
+    const SignatureNames& names, const std::vector<Tensor>& feeds, const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(const ResolvedSignature resolved, Resolve(*state_.graph, names, feeds));
+  LS_ASSIGN_OR_RETURN(pass::SpecializedGraph specialized,
+                      pass::Specialize(*state_.graph, resolved.feeds, resolved.fetches,
+                                       resolved.targets, state_.placement.devices));
+  auto registered = std::make_shared<Registered>();
+  LS_ASSIGN_OR_RETURN(registered->scope, RandomNonZero());
+  for (const Tensor& feed : feeds) {
+    registered->shapes.push_back(feed.shape());
+  }
+  const std::string key = KeyOf(names);
+  const Status status = RegisterWithTasks(std::move(specialized), *registered, deadline);
+  if (!status.ok()) {
+    for (const TaskShare& share : registered->shares) {
+      share.stub->DeregisterGraph(registered->scope);
+    }
+    return status;
+  }
+  std::vector<std::shared_ptr<Registered>>& list = state_.registered[key];
+  if (list.size() >= kMaxShapes) {
+    for (const TaskShare& share : list.front()->shares) {
+      share.stub->DeregisterGraph(list.front()->scope);
+    }
+    list.erase(list.begin());
+  }
+  list.push_back(registered);
+  return registered;
+}
+
+Status MasterSession::RegisterWithTasks(pass::SpecializedGraph graph, Registered& registered,
+                                        const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(const pass::PartitionedGraph partitioned, pass::Partition(graph, {}));
+  std::map<int, WorkerGraph> by_task;
+  std::map<int, TaskShare> shares;
+  for (const pass::Part& part : partitioned.parts) {
+    LS_ASSIGN_OR_RETURN(const DeviceName device, DeviceName::Parse(part.device));
+    const std::optional<int> number =
+        env_.cluster.NumberOf({device.job.value_or(""), device.task.value_or(-1)});
+    if (!number || env_.workers.find(*number) == env_.workers.end()) {
+      return InvalidArgument(fmt::format("this session has no task for '{}'", part.device));
+    }
+    WorkerPart made;
+    made.device = part.device;
+    LS_ASSIGN_OR_RETURN(made.graph, pass::SerializePart(part));
+    TaskShare& share = shares[*number];
+    for (const int position : part.feeds) {
+      made.feeds.push_back(LocalPosition(share.feeds, position));
+    }
+    for (const int position : part.fetches) {
+      made.fetches.push_back(LocalPosition(share.fetches, position));
+    }
+    by_task[*number].parts.push_back(std::move(made));
+  }
+  for (auto& [number, share] : shares) {
+    share.number = number;
+    share.stub = env_.workers.at(number);
+    WorkerGraph& worker_graph = by_task[number];
+    worker_graph.session = id_;
+    worker_graph.scope = registered.scope;
+    worker_graph.incarnation = env_.incarnations.at(number);
+    worker_graph.num_feeds = static_cast<int>(share.feeds.size());
+    worker_graph.num_fetches = static_cast<int>(share.fetches.size());
+    LS_TRY(share.stub->RegisterGraph(worker_graph, deadline));
+    // This process's own part runs on the thread that starts the others, so after them.
+    if (number == env_.number) {
+      registered.shares.push_back(share);
+    } else {
+      registered.shares.insert(registered.shares.begin(), share);
+    }
+  }
+  return OkStatus();
+}
+
+Result<std::vector<Tensor>> MasterSession::RunRegistered(Registered& registered,
+                                                         const StepRequest& request,
+                                                         size_t num_fetches) {
+  WorkerRun run{.session = id_,
+                .scope = registered.scope,
+                .step = 0,
+                .request_id = 0,
+                .info = {config_.seed, 0, 0},
+                .deadline = request.deadline};
+  LS_ASSIGN_OR_RETURN(run.request_id, RandomNonZero());
+  {
+    const MutexLock lock(mu_);
+    run.info.step = next_step_number_++;
+  }
+  const MutexLock one(registered.run_mu);
+  run.step = registered.next_step++;
+  return env_.steps->Run(run, registered.shares, request.feeds, num_fetches);
+}
+
+Result<StepReply> MasterSession::Run(const StepRequest& request) {
+  SignatureNames names = request.signature;
+  if (request.callable != 0) {
+    const MutexLock lock(mu_);
+    const auto found = callables_.find(request.callable);
+    if (found == callables_.end()) {
+      return Aborted(fmt::format("the session has no callable {}", request.callable));
+    }
+    names = found->second;
+  }
+  LS_ASSIGN_OR_RETURN(const std::shared_ptr<Registered> registered,
+                      Find(names, request.feeds, request.deadline));
+  StepReply reply;
+  LS_ASSIGN_OR_RETURN(reply.fetches, RunRegistered(*registered, request, names.fetches.size()));
+  if (request.trace_placement) {
+    const MutexLock lock(mu_);
+    reply.placement = pass::DescribePlacement(*state_.graph, state_.placement);
+    for (const std::string& note : state_.placement.notes) {
+      reply.placement += note + "\n";
+    }
+  }
+  return reply;
+}
+
+Result<uint64_t> MasterSession::MakeCallable(const SignatureNames& signature) {
+  const MutexLock lock(mu_);
+  for (const auto* list : {&signature.feeds, &signature.fetches}) {
+    for (const std::string& name : *list) {
+      LS_TRY(state_.graph->FindValue(name).status());
+    }
+  }
+  for (const std::string& name : signature.targets) {
+    if (state_.graph->FindNode(name) == nullptr) {
+      return NotFound(fmt::format("the graph has no node '{}' to run", name));
+    }
+  }
+  callables_[next_callable_] = signature;
+  return next_callable_++;
+}
+
+Status MasterSession::ReleaseCallable(uint64_t callable) {
+  const MutexLock lock(mu_);
+  return callables_.erase(callable) == 1
+             ? OkStatus()
+             : Aborted(fmt::format("the session has no callable {}", callable));
+}
+
+Status MasterSession::Close(const Deadline& deadline) {
+  {
+    const MutexLock lock(mu_);
+    closed_ = true;
+  }
+  Status status;
+  for (const auto& [number, stub] : env_.workers) {
+    const Status one = stub->DeleteSession(id_, deadline);
+    status = status.ok() ? one : status;
+  }
+  return status;
+}
+
+}  // namespace lockstep::cluster

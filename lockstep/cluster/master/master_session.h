@@ -1,0 +1,91 @@
+// MasterSession: one client's graph on its tasks. The graph is placed whole; what a signature needs
+// is cut out, partitioned and registered with the tasks once for each shape of the feeds, and then
+// run by number. Thread-safe; runs of one signature exclude each other.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/mutex.h"
+#include "lockstep/cluster/master/master_interface.h"
+#include "lockstep/cluster/master/step.h"
+#include "lockstep/graph/graph.h"
+#include "lockstep/pass/place.h"
+#include "lockstep/pass/specialize.h"
+
+namespace lockstep::cluster {
+
+// What a session has of its master.
+struct MasterSessionEnv {
+  ClusterSpec cluster;
+  // The master's own task.
+  int number = 0;
+  // By number, for the tasks that the session uses.
+  std::map<int, std::shared_ptr<WorkerStub>> workers;
+  std::map<int, uint64_t> incarnations;
+  pass::DeviceSet devices;
+  RunningSteps* steps = nullptr;
+};
+
+class MasterSession {
+ public:
+  MasterSession(uint64_t id, SessionConfig config, MasterSessionEnv env);
+  MasterSession(const MasterSession&) = delete;
+  MasterSession& operator=(const MasterSession&) = delete;
+
+  // A graph that has all nodes of the one before, in its order, and is placed likewise.
+  Result<uint64_t> SetGraph(std::unique_ptr<Graph> graph, uint64_t version) LS_EXCLUDES(mu_);
+
+  Result<StepReply> Run(const StepRequest& request) LS_EXCLUDES(mu_);
+  Result<uint64_t> MakeCallable(const SignatureNames& signature) LS_EXCLUDES(mu_);
+  Status ReleaseCallable(uint64_t callable) LS_EXCLUDES(mu_);
+
+  // Tells every task. Steps that run are ended.
+  Status Close(const Deadline& deadline) LS_EXCLUDES(mu_);
+
+  const pass::DeviceSet& devices() const { return env_.devices; }
+
+ private:
+  // A signature with feeds of certain shapes, known to the tasks.
+  struct Registered {
+    uint64_t scope = 0;
+    std::vector<Shape> shapes;
+    std::vector<TaskShare> shares;
+    Mutex run_mu;
+    uint64_t next_step LS_GUARDED_BY(run_mu) = 1;
+  };
+
+  // A graph and what was made of it; replaced whole by SetGraph.
+  struct GraphState {
+    std::unique_ptr<Graph> graph;
+    pass::Placement placement;
+    std::map<std::string, std::vector<std::shared_ptr<Registered>>> registered;
+  };
+
+  Result<std::shared_ptr<Registered>> Find(const SignatureNames& names,
+                                           const std::vector<Tensor>& feeds,
+                                           const Deadline& deadline) LS_EXCLUDES(mu_);
+  Result<std::shared_ptr<Registered>> Register(const SignatureNames& names,
+                                               const std::vector<Tensor>& feeds,
+                                               const Deadline& deadline) LS_REQUIRES(mu_);
+  Status RegisterWithTasks(pass::SpecializedGraph graph, Registered& registered,
+                           const Deadline& deadline);
+  Result<std::vector<Tensor>> RunRegistered(Registered& registered, const StepRequest& request,
+                                            size_t num_fetches);
+  void Deregister(GraphState& state);
+
+  const uint64_t id_;
+  const SessionConfig config_;
+  const MasterSessionEnv env_;
+  Mutex mu_;
+  GraphState state_ LS_GUARDED_BY(mu_);
+  uint64_t version_ LS_GUARDED_BY(mu_) = 0;
+  std::map<uint64_t, SignatureNames> callables_ LS_GUARDED_BY(mu_);
+  uint64_t next_callable_ LS_GUARDED_BY(mu_) = 1;
+  int64_t next_step_number_ LS_GUARDED_BY(mu_) = 0;
+  bool closed_ LS_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace lockstep::cluster
