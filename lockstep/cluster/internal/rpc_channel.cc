@@ -429,6 +429,7 @@ Status CheckTarget(const RpcChannel::Options& options) {
 }  // namespace
 
 Result<std::shared_ptr<RpcChannel>> RpcChannel::Create(const Options& options) {
+  KeepCallbackThreads();
   LS_TRY(CheckTarget(options));
   LS_ASSIGN_OR_RETURN(std::string key, JobKey(options.security.job_secret));
   grpc::ChannelArguments arguments;

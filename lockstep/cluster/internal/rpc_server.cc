@@ -294,6 +294,7 @@ class GrpcServer : public RpcServer {
 }  // namespace
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Start(Options options) {
+  KeepCallbackThreads();
   LS_TRY(CheckSecurity(options.security));
   LS_ASSIGN_OR_RETURN(std::string key, JobKey(options.security.job_secret));
   auto shared = std::make_shared<Shared>(std::move(key));

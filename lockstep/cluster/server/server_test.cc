@@ -231,8 +231,7 @@ TEST(ServerTest, ValuesAreShared) {
 }
 
 // A star: one connection per task, to the coordinator.
-// Off: in some runs gRPC aborts here (ref_counted.h, "prior > 0"); the cause is not known yet.
-TEST(ServerTest, DISABLED_ACrowdFormsACluster) {
+TEST(ServerTest, ACrowdFormsACluster) {
   constexpr int kTasks = 128;
   LocalCluster cluster(LocalSpec({{"worker", kTasks}}), {.heartbeat = milliseconds(10'000)});
   const auto begin = Deadline::Clock::now();
