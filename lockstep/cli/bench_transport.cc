@@ -16,6 +16,8 @@
 #include <utility>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/cluster/security/certificates.h"
+#include "lockstep/net/grpc/grpc_provider.h"
 #include "lockstep/net/ucx/ucx_provider.h"
 #include "lockstep/net/waiter.h"
 #include "lockstep/net/wire_up.h"
@@ -67,25 +69,47 @@ class SocketExchange : public net::BlobExchange {
   int fd_;
 };
 
-Result<net::LinkChoice> ChoiceOf(const std::string& name) {
-  LS_ASSIGN_OR_RETURN(const net::LinkKind kind, net::ParseLinkKind(name));
-  if (kind == net::LinkKind::kShm) {
-    return net::LinkChoice{kind, net::ShmFactory({})};
-  }
-  if (kind == net::LinkKind::kUcx) {
-    // Over loopback, as between hosts: UCX would otherwise choose shared memory too.
-    return net::LinkChoice{kind, net::UcxFactory({.transports = "tcp,self", .net_devices = "lo"})};
-  }
-  return InvalidArgument(fmt::format("cannot measure '{}': allowed are shm, ucx", name));
+// What can be measured: a kind of link, or gRPC with certificates made for this run.
+const std::array<std::string, 4> kLinks = {"shm", "ucx", "grpc", "grpc-tls"};
+
+Result<net::GrpcOptions> WithTls() {
+  net::GrpcOptions options;
+  LS_ASSIGN_OR_RETURN(const cluster::CertificateAndKey authority, cluster::MakeAuthority({}));
+  LS_ASSIGN_OR_RETURN(
+      const cluster::CertificateAndKey task,
+      cluster::IssueCertificate(authority, {.name = "bench", .hosts = {options.host}}));
+  options.ca_certificates = authority.certificate;
+  options.certificate = task.certificate;
+  options.private_key = task.key;
+  return options;
 }
 
-Result<std::unique_ptr<net::Transport>> Join(net::PeerId self, const std::string& link, int fd) {
+Result<net::LinkChoice> ChoiceOf(const std::string& name) {
+  if (name == "shm") {
+    return net::LinkChoice{net::LinkKind::kShm, net::ShmFactory({})};
+  }
+  if (name == "ucx") {
+    // Over loopback, as between hosts: UCX would otherwise choose shared memory too.
+    return net::LinkChoice{net::LinkKind::kUcx,
+                           net::UcxFactory({.transports = "tcp,self", .net_devices = "lo"})};
+  }
+  net::GrpcOptions options;
+  if (name == "grpc-tls") {
+    LS_ASSIGN_OR_RETURN(options, WithTls());
+  } else if (name != "grpc") {
+    return InvalidArgument(
+        fmt::format("cannot measure '{}': allowed are {}", name, fmt::join(kLinks, ", ")));
+  }
+  return net::LinkChoice{net::LinkKind::kGrpc, net::GrpcFactory(options)};
+}
+
+Result<std::unique_ptr<net::Transport>> Join(net::PeerId self, const net::LinkChoice& choice,
+                                             int fd) {
   net::WireUpOptions options;
   options.self = self;
   options.tasks = {"/job:bench/task:0", "/job:bench/task:1"};
   options.job_secret = "bench";
-  LS_ASSIGN_OR_RETURN(net::LinkChoice choice, ChoiceOf(link));
-  options.links = {std::move(choice)};
+  options.links = {choice};
   SocketExchange exchange(fd);
   return net::WireUp(options, exchange, Deadline::After(kTimeout));
 }
@@ -211,38 +235,80 @@ std::vector<double> MeasureMemcpy(int64_t repeats) {
   return seconds;
 }
 
-// Runs one link between this process and a second one.
-Result<LinkFigures> RunLink(const std::string& link, int64_t repeats) {
-  LS_TRY(ChoiceOf(link).status());
+// The other end of one link. All are forked before the first link is made, since the threads of a
+// link do not survive a fork; each waits for its turn.
+class SecondProcess {
+ public:
+  SecondProcess(std::string link, net::LinkChoice choice, int64_t repeats)
+      : link_(std::move(link)), choice_(std::move(choice)), repeats_(repeats) {}
+
+  SecondProcess(const SecondProcess&) = delete;
+  SecondProcess& operator=(const SecondProcess&) = delete;
+
+  ~SecondProcess() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+  }
+
+  const std::string& link() const { return link_; }
+
+  Status Start();
+  // Runs the link between this process and the other one.
+  Result<LinkFigures> Measure();
+
+ private:
+  // What the child does.
+  bool Take(int fd) const;
+
+  const std::string link_;
+  const net::LinkChoice choice_;
+  const int64_t repeats_;
+  Descriptor socket_{-1};
+  pid_t child_ = 0;
+};
+
+Status SecondProcess::Start() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return Internal(fmt::format("socketpair: {}", std::strerror(errno)));
   }
-  Descriptor mine(ends[0]);
+  socket_ = Descriptor(ends[0]);
   Descriptor theirs(ends[1]);
-  const pid_t child = fork();
-  if (child < 0) {
+  child_ = fork();
+  if (child_ < 0) {
     return ResourceExhausted(fmt::format("fork: {}", std::strerror(errno)));
   }
-  if (child == 0) {
+  if (child_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    mine.Close();
-    const Result<std::unique_ptr<net::Transport>> transport = Join(1, link, theirs.get());
-    const bool ok = transport.ok() && MeasureLink(**transport, link, repeats).ok();
-    if (transport.ok()) {
-      (*transport)->Close(Deadline::After(kTimeout));
-    }
-    _exit(ok ? 0 : 1);
+    socket_.Close();
+    _exit(Take(theirs.get()) ? 0 : 1);
   }
-  theirs.Close();
-  Result<LinkFigures> figures = [&]() -> Result<LinkFigures> {
-    LS_ASSIGN_OR_RETURN(const std::unique_ptr<net::Transport> transport, Join(0, link, mine.get()));
-    return MeasureLink(*transport, link, repeats);
-  }();
-  if (!figures.ok()) {
-    kill(child, SIGKILL);
+  return OkStatus();
+}
+
+bool SecondProcess::Take(int fd) const {
+  char go = 0;
+  if (recv(fd, &go, 1, MSG_WAITALL) != 1) {
+    return false;
   }
-  waitpid(child, nullptr, 0);
+  const Result<std::unique_ptr<net::Transport>> transport = Join(1, choice_, fd);
+  const bool ok = transport.ok() && MeasureLink(**transport, link_, repeats_).ok();
+  if (transport.ok()) {
+    (*transport)->Close(Deadline::After(kTimeout));
+  }
+  return ok;
+}
+
+Result<LinkFigures> SecondProcess::Measure() {
+  const char go = 1;
+  LS_TRY(lockstep::internal::WriteAll(socket_.get(), "the other process", 0, &go, 1));
+  LS_ASSIGN_OR_RETURN(const std::unique_ptr<net::Transport> transport,
+                      Join(0, choice_, socket_.get()));
+  LS_ASSIGN_OR_RETURN(LinkFigures figures, MeasureLink(*transport, link_, repeats_));
+  waitpid(child_, nullptr, 0);
+  child_ = 0;
   return figures;
 }
 
@@ -309,16 +375,25 @@ void PrintJson(const std::vector<LinkFigures>& all, const std::vector<double>& c
 Outcome BenchTransport(const BenchTransportFlags& flags) {
   std::vector<std::string> links = flags.links;
   if (links.empty()) {
-    links = {"shm", "ucx"};
+    links.assign(kLinks.begin(), kLinks.end());
+  }
+  std::vector<std::unique_ptr<SecondProcess>> others;
+  for (const std::string& link : links) {
+    Result<net::LinkChoice> choice = ChoiceOf(link);
+    if (!choice.ok()) {
+      return Fail(ExitCode::kUsage, choice.status());
+    }
+    others.push_back(
+        std::make_unique<SecondProcess>(link, std::move(choice).value(), flags.repeats));
+    if (const Status started = others.back()->Start(); !started.ok()) {
+      return Fail(ExitCode::kOther, started);
+    }
   }
   std::vector<LinkFigures> all;
-  for (const std::string& link : links) {
-    if (const Status known = ChoiceOf(link).status(); !known.ok()) {
-      return Fail(ExitCode::kUsage, known);
-    }
-    Result<LinkFigures> figures = RunLink(link, flags.repeats);
+  for (const auto& other : others) {
+    Result<LinkFigures> figures = other->Measure();
     if (!figures.ok()) {
-      return Fail(ExitCode::kOther, figures.status().With("link " + link));
+      return Fail(ExitCode::kOther, figures.status().With("link " + other->link()));
     }
     all.push_back(std::move(figures).value());
   }

@@ -111,7 +111,8 @@ void AddBenchTransport(CLI::App& bench, Outcome& outcome) {
   auto flags = std::make_shared<BenchTransportFlags>();
   CLI::App* command = bench.add_subcommand(
       "transport", "Round trips and streams between two processes, beside memcpy");
-  command->add_option("--links", flags->links, "Kinds of links: shm, ucx")->delimiter(',');
+  command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc, grpc-tls")
+      ->delimiter(',');
   command->add_option("--repeats", flags->repeats, "How often")->check(CLI::Range(1, 10000));
   command->add_flag("--json", flags->json, "One JSON object instead of a table");
   command->callback([flags, &outcome] { outcome = BenchTransport(*flags); });

@@ -168,11 +168,16 @@ Result<std::unique_ptr<Transport>> WireUp(const WireUpOptions& options, BlobExch
   LS_ASSIGN_OR_RETURN(mine.host, HostIdentity());
   std::map<LinkKind, internal::LinkProvider*> providers;
   for (const LinkChoice& choice : options.links) {
-    LS_ASSIGN_OR_RETURN(std::unique_ptr<internal::LinkProvider> provider,
-                        choice.make(identity, reactor));
-    providers[choice.kind] = provider.get();
-    mine.links.push_back({choice.kind, provider->address()});
-    transport->Keep(std::move(provider));
+    Result<std::unique_ptr<internal::LinkProvider>> made_provider = choice.make(identity, reactor);
+    if (!made_provider.ok()) {
+      if (choice.optional) {
+        continue;
+      }
+      return made_provider.status().With(fmt::format("transport {}", LinkKindName(choice.kind)));
+    }
+    providers[choice.kind] = made_provider->get();
+    mine.links.push_back({choice.kind, (*made_provider)->address()});
+    transport->Keep(std::move(made_provider).value());
   }
   LS_TRY(
       engine.Attach(options.self, identity.incarnation,
@@ -201,6 +206,7 @@ Result<std::unique_ptr<Transport>> WireUp(const WireUpOptions& options, BlobExch
   for (const auto& [kind, list] : peers) {
     LS_TRY(providers.at(kind)->Connect(engine, list, deadline));
   }
+  engine.WatchPeers(options.heartbeat);
   return transport;
 }
 

@@ -1,5 +1,5 @@
 // Wire-up: connects a task with all others, each pair over the best link that both have: shm
-// between processes of one host, else ucx, else grpc (where TLS is required, ucx is not offered).
+// between processes of one host, else ucx, else grpc. Where TLS is required ucx cannot be had.
 //
 //   WireUpOptions options{.self = 0, .tasks = names, .job_secret = secret};
 //   options.links = {{LinkKind::kShm, ShmFactory({})}, {LinkKind::kGrpc, GrpcFactory(...)}};
@@ -10,6 +10,7 @@
 // tasks have no kind of link in common, Unauthenticated.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,6 +42,8 @@ LinkFactory ShmFactory(ShmOptions options);
 struct LinkChoice {
   LinkKind kind;
   LinkFactory make;
+  // Where this kind cannot be had (no such interface, no encryption) the task does without it.
+  bool optional = false;
 };
 
 struct WireUpOptions {
@@ -50,6 +53,9 @@ struct WireUpOptions {
   std::string job_secret;
   std::vector<LinkChoice> links;
   internal::ReactorOptions reactor;
+  // A peer with whom something is pending, and who is silent, is lost within one and a half times
+  // this; 0: only when its connection ends, or by Transport::FailPeer.
+  std::chrono::milliseconds heartbeat{5000};
 };
 
 Result<std::unique_ptr<Transport>> WireUp(const WireUpOptions& options, BlobExchange& exchange,

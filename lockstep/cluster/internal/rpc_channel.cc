@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "lockstep/base/mutex.h"
-#include "lockstep/cluster/internal/listen_check.h"
 #include "lockstep/cluster/internal/rpc_frame.h"
 #include "lockstep/cluster/internal/rpc_grpc.h"
 #include "lockstep/cluster/internal/rpc_sessions.h"
 #include "lockstep/cluster/internal/rpc_status.h"
+#include "lockstep/net/grpc/callback_threads.h"
+#include "lockstep/net/listen_point.h"
 
 namespace lockstep::cluster::internal {
 namespace {
@@ -417,10 +418,10 @@ std::string TargetOf(const net::Address& address) {
 Status CheckTarget(const RpcChannel::Options& options) {
   bool loopback = options.address.loopback();
   if (!loopback && options.address.kind() == net::Address::Kind::kName) {
-    const Result<std::vector<ListenPoint>> points = ResolveHost(options.address);
+    const Result<std::vector<net::ListenPoint>> points = net::ResolveHost(options.address);
     if (points.ok()) {
       loopback = std::all_of(points->begin(), points->end(),
-                             [](const ListenPoint& point) { return point.loopback; });
+                             [](const net::ListenPoint& point) { return point.loopback; });
     }
   }
   return CheckExposure(options.security, loopback, options.address.ToString());
@@ -429,7 +430,7 @@ Status CheckTarget(const RpcChannel::Options& options) {
 }  // namespace
 
 Result<std::shared_ptr<RpcChannel>> RpcChannel::Create(const Options& options) {
-  KeepCallbackThreads();
+  net::grpc_link::KeepCallbackThreads();
   LS_TRY(CheckTarget(options));
   LS_ASSIGN_OR_RETURN(std::string key, JobKey(options.security.job_secret));
   grpc::ChannelArguments arguments;

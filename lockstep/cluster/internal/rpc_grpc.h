@@ -14,11 +14,6 @@ namespace lockstep::cluster::internal {
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(const SecurityOptions& options);
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const SecurityOptions& options);
 
-// gRPC runs callbacks on threads of the process, which it ends with the last server and channel and
-// starts again with the next: in version 1.51 a race there aborts the process ("prior > 0" in
-// grpc_cq_internal_unref). Called before the first of them is made, this keeps the threads.
-void KeepCallbackThreads();
-
 // gRPC counts in the system's clock.
 std::chrono::system_clock::time_point ToSystemTime(const Deadline& deadline);
 Deadline FromSystemTime(std::chrono::system_clock::time_point when);

@@ -7,11 +7,12 @@
 #include <optional>
 
 #include "lockstep/base/mutex.h"
-#include "lockstep/cluster/internal/listen_check.h"
 #include "lockstep/cluster/internal/rpc_frame.h"
 #include "lockstep/cluster/internal/rpc_grpc.h"
 #include "lockstep/cluster/internal/rpc_sessions.h"
 #include "lockstep/cluster/internal/rpc_status.h"
+#include "lockstep/net/grpc/callback_threads.h"
+#include "lockstep/net/listen_point.h"
 
 namespace lockstep::cluster::internal {
 namespace {
@@ -248,13 +249,14 @@ class GrpcServer : public RpcServer {
   ~GrpcServer() override { GrpcServer::Shutdown(Deadline::After(std::chrono::milliseconds(0))); }
 
   Status Listen(const Options& options) {
-    LS_ASSIGN_OR_RETURN(const std::vector<ListenPoint> points, ResolveHost(options.address));
+    LS_ASSIGN_OR_RETURN(const std::vector<net::ListenPoint> points,
+                        net::ResolveHost(options.address));
     port_ = options.address.port();
     grpc::ServerBuilder builder;
     std::vector<int> bound(points.size(), 0);
     for (size_t i = 0; i < points.size(); ++i) {
       LS_TRY(CheckExposure(options.security, points[i].loopback, points[i].WithPort(port_)));
-      LS_ASSIGN_OR_RETURN(port_, TryListen(options.address, points[i], port_));
+      LS_ASSIGN_OR_RETURN(port_, net::TryListen(options.address, points[i], port_));
       builder.AddListeningPort(points[i].WithPort(port_), ServerCredentialsOf(options.security),
                                &bound[i]);
     }
@@ -294,7 +296,7 @@ class GrpcServer : public RpcServer {
 }  // namespace
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Start(Options options) {
-  KeepCallbackThreads();
+  net::grpc_link::KeepCallbackThreads();
   LS_TRY(CheckSecurity(options.security));
   LS_ASSIGN_OR_RETURN(std::string key, JobKey(options.security.job_secret));
   auto shared = std::make_shared<Shared>(std::move(key));

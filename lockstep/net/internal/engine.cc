@@ -97,6 +97,7 @@ void Engine::RemoveDeadline(const Deadline& deadline, bool send, uint64_t id) {
 
 Deadline::Clock::time_point Engine::ExpireDeadlines() {
   Finished finished;
+  std::vector<std::pair<PeerId, Status>> silent;
   Time next = Time::max();
   {
     MutexLock lock(mu_);
@@ -124,10 +125,17 @@ Deadline::Clock::time_point Engine::ExpireDeadlines() {
                 true, finished);
       }
     }
+    if (now >= next_check_) {
+      silent = CheckPeers(now);
+    }
     next = deadlines_.empty() ? Time::max() : std::get<0>(*deadlines_.begin());
+    next = std::min(next, next_check_);
     next_wake_ = next;
   }
   finished.Run();
+  for (const auto& [peer, why] : silent) {
+    LosePeer(peer, why, nullptr);
+  }
   return next;
 }
 

@@ -7,6 +7,7 @@
 // EndRecv. Callbacks run without the lock; links are called with it (link.h).
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -56,6 +57,10 @@ class Engine {
   // Everything that is pending ends with `why`.
   void CancelAll(const Status& why);
   void Close(const Deadline& deadline);
+
+  // From now on a peer with whom something is pending, and who gives no sign of life, is lost
+  // within one and a half times this.
+  void WatchPeers(std::chrono::milliseconds heartbeat);
 
   // Ends what is overdue; the time of the next deadline.
   Deadline::Clock::time_point ExpireDeadlines();
@@ -141,6 +146,9 @@ class Engine {
     uint64_t eager_consumed = 0;   // not yet credited to them
     size_t announced = 0;
     LinkStats stats;
+    bool watched = false;   // something is pending with it for a while
+    uint64_t activity = 0;  // of the link, when it was last seen to change
+    Time silent_since;
   };
 
   // Callbacks to be run when the lock is released.
@@ -181,6 +189,10 @@ class Engine {
   void EndPeerOps(PeerId peer, const Status& why, Finished& finished) LS_REQUIRES(mu_);
   void Consumed(PeerId from, uint64_t payload_bytes) LS_REQUIRES(mu_);
   void SendReason(PeerId to, FrameType type, uint64_t transfer, const Status& why) LS_REQUIRES(mu_);
+  void BeginWatch() LS_REQUIRES(mu_);
+  // Pings whom something is pending with; answers who is silent for too long.
+  std::vector<std::pair<PeerId, Status>> CheckPeers(Time now) LS_REQUIRES(mu_);
+  void OnPing(PeerId from);
   void AddDeadline(const Deadline& deadline, bool send, uint64_t id) LS_REQUIRES(mu_);
   void RemoveDeadline(const Deadline& deadline, bool send, uint64_t id) LS_REQUIRES(mu_);
   std::string Describe(const SendOp& op) const;
@@ -212,6 +224,9 @@ class Engine {
   std::map<Transfer, uint64_t> pulls_ LS_GUARDED_BY(mu_);     // receives that met one
   std::set<std::tuple<Time, bool, uint64_t>> deadlines_ LS_GUARDED_BY(mu_);
   Time next_wake_ LS_GUARDED_BY(mu_) = Time::max();
+  std::chrono::milliseconds heartbeat_ LS_GUARDED_BY(mu_){0};
+  Time last_check_ LS_GUARDED_BY(mu_);
+  Time next_check_ LS_GUARDED_BY(mu_) = Time::max();
   std::map<StepId, Status> aborted_ LS_GUARDED_BY(mu_);
   std::set<StepId> ended_ LS_GUARDED_BY(mu_);
   std::deque<StepId> ended_order_ LS_GUARDED_BY(mu_);

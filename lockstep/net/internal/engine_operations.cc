@@ -64,6 +64,7 @@ void Engine::SendAnnounced(SendOp op) {
   frame.transfer = transfer;
   peer.link->Offer(&frame, op.payload);
   AddDeadline(op.deadline, true, transfer);
+  BeginWatch();
   sends_.emplace(transfer, std::move(op));
   peer.link->SendFrame(frame, {});
 }
@@ -143,6 +144,7 @@ void Engine::FillAndFinish(RecvOp op, const MessageHeader& header, const void* p
 uint64_t Engine::AddRecv(RecvOp op) {
   const uint64_t id = next_id_++;
   AddDeadline(op.deadline, false, id);
+  BeginWatch();
   receives_.emplace(id, std::move(op));
   return id;
 }

@@ -38,6 +38,7 @@ Status Engine::Attach(PeerId peer, uint64_t incarnation, std::unique_ptr<Link> l
     p.eager_in_flight = p.eager_stored = p.eager_consumed = 0;
     p.announced = 0;
     p.stats = {};
+    p.watched = false;
   }
   return started->Start();
 }
@@ -86,6 +87,11 @@ Status Engine::OnFrame(const Sink& sink, const Frame& frame, std::span<const std
     case FrameType::kBye:
       LosePeer(from, Unavailable("it has closed its transport"), &sink);
       return OkStatus();
+    case FrameType::kPing:
+      OnPing(from);
+      return OkStatus();
+    case FrameType::kPong:
+      return OkStatus();  // the link has counted it
     case FrameType::kData:
       break;  // the links' own
   }

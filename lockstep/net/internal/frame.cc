@@ -77,7 +77,7 @@ Result<ParsedFrame> ParseFrame(std::span<const std::byte> bytes) {
         fmt::format("no frame of Lockstep: it begins with byte {:#x}", fixed.magic));
   }
   if (fixed.type < static_cast<uint8_t>(FrameType::kEager) ||
-      fixed.type > static_cast<uint8_t>(FrameType::kBye)) {
+      fixed.type > static_cast<uint8_t>(FrameType::kPong)) {
     return InvalidArgument(fmt::format("a frame of unknown type {}", fixed.type));
   }
   if (fixed.rank > Shape::kMaxRank) {

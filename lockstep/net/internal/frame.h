@@ -31,6 +31,8 @@ enum class FrameType : uint8_t {
   kCredit = 8,    // receiver to sender: `value` bytes of eager messages were consumed
   kAbort = 9,     // give up (key.scope, key.step); code, body = reason
   kBye = 10,      // the last frame of an orderly end
+  kPing = 11,     // are you there?
+  kPong = 12,     // the answer
 };
 
 struct Frame {

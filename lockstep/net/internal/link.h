@@ -67,6 +67,9 @@ class Link {
   // As CancelPush; after true `target` is not touched any more.
   virtual bool CancelPull(uint64_t transfer) = 0;
 
+  // Grows with every frame that came, and with every piece of a payload that went: a peer of whom
+  // it stands still while something is pending may be dead.
+  virtual uint64_t activity() const = 0;
   // Has everything been handed over to what survives this process?
   virtual bool Flushed() const = 0;
   // Ends the link. `done` of every push and pull has been called, or is dropped, when it returns:

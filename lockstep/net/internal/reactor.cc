@@ -210,9 +210,11 @@ void Reactor::ThreadMain() {
         sleep = true;
       } else if (PollAll()) {
         last = Now();
-      } else if (Now() - last >= options_.thread_spin && PrepareSleepAll()) {
+      } else if (Now() - last >= options_.thread_spin) {
+        // First, so that what is queued from now on rings the event or is seen by the pollers.
         asleep_ = true;
-        sleep = true;
+        sleep = PrepareSleepAll();
+        asleep_ = sleep;
       }
     }
     if (sleep) {

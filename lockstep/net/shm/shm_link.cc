@@ -182,6 +182,7 @@ bool ShmLink::Receive() {
       return true;
     }
   }
+  activity_ += static_cast<uint64_t>(count);
   if (count > 0 && reader_.TakeWriterWait()) {
     WakePeer();
   }
@@ -221,6 +222,7 @@ bool ShmLink::SendQueued() {
       if (chunk == 0 ||
           writer_.Write(std::span(header).first(header_bytes), {job.payload + job.sent, chunk})) {
         worked = true;
+        activity_ += 1;
         job.sent += chunk;
         if (job.sent == job.bytes) {
           finished = std::move(job.done);

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -58,6 +59,9 @@ class ShmLink : public internal::Link, public internal::Poller {
   bool CancelPush(uint64_t transfer) override;
   void Pull(const Frame& announce, void* target, MoveDone done) override;
   bool CancelPull(uint64_t transfer) override;
+
+  uint64_t activity() const override { return activity_; }
+
   bool Flushed() const override;
   void Close() override;
   Result<std::shared_ptr<Region>> MapRegion(uint64_t number, const Deadline& deadline) override;
@@ -108,6 +112,7 @@ class ShmLink : public internal::Link, public internal::Poller {
   OfferTable& my_offers_;
   OfferTable& peer_offers_;
   internal::ChunkStreams streams_;
+  std::atomic<uint64_t> activity_{0};
 
   // With the reactor's poll lock:
   RingReader reader_;

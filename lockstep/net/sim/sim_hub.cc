@@ -194,6 +194,7 @@ void SimNetwork::Hub::Deliver(PeerId from, PeerId to, std::span<const std::byte>
   if (!port->open) {
     return;
   }
+  port->received += 1;
   Result<internal::ParsedFrame> parsed = internal::ParseFrame(bytes);
   Status status = parsed.status();
   if (parsed.ok()) {

@@ -27,6 +27,7 @@ class SimNetwork::Hub {
     internal::LinkSink* sink = nullptr;
     internal::ChunkStreams streams;
     std::atomic<bool> open{false};
+    std::atomic<uint64_t> received{0};
   };
 
   explicit Hub(SimOptions options);

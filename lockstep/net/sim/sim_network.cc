@@ -102,6 +102,8 @@ class SimNetwork::SimLink : public internal::Link {
     return true;
   }
 
+  uint64_t activity() const override { return port_->received; }
+
   bool Flushed() const override { return true; }
 
   void Close() override {
@@ -140,6 +142,7 @@ SimNetwork::SimNetwork(SimOptions options) {
                         std::make_unique<SimLink>(hub_, task, peer, engine.SinkFor(peer)));
       LS_CHECK(attached.ok());
     }
+    transports_[static_cast<size_t>(task)]->engine().WatchPeers(hub_->options().heartbeat);
   }
   if (!hub_->options().virtual_time) {
     hub_->StartThread();

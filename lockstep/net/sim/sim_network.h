@@ -35,8 +35,9 @@ struct SimOptions {
   SimTime jitter = SimTime(0);
   // Messages of different keys may overtake each other where the jitter makes them.
   bool reorder = false;
-  double bytes_per_second = 0;  // of each direction of each pair; 0: without limit
-  double loss = 0;              // the share of messages that never arrive
+  double bytes_per_second = 0;             // of each direction of each pair; 0: without limit
+  double loss = 0;                         // the share of messages that never arrive
+  std::chrono::milliseconds heartbeat{0};  // 0: silent peers are not noticed
   bool virtual_time = true;
 };
 

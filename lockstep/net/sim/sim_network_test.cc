@@ -143,6 +143,43 @@ TEST(SimNetworkTest, AStoppedTaskIsOnlyLate) {
   });
 }
 
+TEST(SimNetworkTest, ASilentPeerIsLostWithinTwoHeartbeats) {
+  SimOptions options = Tasks(3);
+  options.heartbeat = seconds(2);
+  SimNetwork network(options);
+  network.StopTask(1, seconds(60), seconds(1000));
+  RunTasks(network, [&](PeerId task) {
+    Transport& transport = network.transport(task);
+    if (task == 1) {
+      EXPECT_FALSE(Recv(transport, 0, 1, seconds(1000)).ok());
+      return;
+    }
+    // Both are waited for, and answer that they live; one of them until it is stopped.
+    const Status lost = Recv(transport, 1, 1, seconds(1000));
+    EXPECT_EQ(lost.code(), StatusCode::kUnavailable);
+    EXPECT_NE(lost.ToString().find("/job:worker/task:1 is lost: no sign of life for"),
+              std::string::npos)
+        << lost.ToString();
+    EXPECT_GE(network.now(), seconds(60));
+    EXPECT_LE(network.now(), seconds(64));
+    EXPECT_TRUE(task == 0 ? Recv(transport, 2, 2).ok() : Send(transport, 0, 2).ok());
+  });
+}
+
+TEST(SimNetworkTest, NobodyIsAskedWhileNothingIsPending) {
+  SimOptions options = Tasks(2);
+  options.heartbeat = seconds(2);
+  SimNetwork network(options);
+  network.StopTask(1, seconds(5), seconds(100));
+  RunTasks(network, [&](PeerId task) {
+    Transport& transport = network.transport(task);
+    // Task 0 waits for itself only, until the other is back.
+    EXPECT_EQ(Recv(transport, task, 1, seconds(200)).code(), StatusCode::kDeadlineExceeded);
+    EXPECT_TRUE(transport.peer_status(1 - task).ok());
+    EXPECT_TRUE(task == 0 ? Recv(transport, 1, 2).ok() : Send(transport, 0, 2).ok());
+  });
+}
+
 TEST(SimNetworkTest, APartitionHoldsWhatCrossesIt) {
   SimNetwork network(Tasks(4));
   network.Partition({0, 1}, SimTime(0), seconds(3));

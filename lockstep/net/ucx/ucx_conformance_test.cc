@@ -10,7 +10,7 @@ std::unique_ptr<TestCluster> Tcp(int num_tasks) {
       num_tasks, {{LinkKind::kUcx, UcxFactory({.transports = "tcp,self", .net_devices = "lo"})}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, ::testing::Values(Kind{"tcp", Tcp, 40}),
+INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, ::testing::Values(Kind{"tcp", Tcp, 200}),
                          KindName);
 
 }  // namespace

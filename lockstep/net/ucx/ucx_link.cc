@@ -106,6 +106,7 @@ void UcxLink::Finished(Message& message, ucs_status_t status) {
   in_flight_ -= 1;
   if (message.job != nullptr) {
     PushJob& job = *message.job;
+    activity_ += 1;
     job.in_flight -= 1;
     const bool all = job.sent == job.bytes || job.cancelled;
     if (job.in_flight == 0 && all && job.done != nullptr && status == UCS_OK) {
@@ -231,6 +232,7 @@ bool UcxLink::HasWork() const {
 }
 
 void UcxLink::OnMessage(std::span<const std::byte> message) {
+  activity_ += 1;
   const Result<internal::ParsedFrame> parsed = internal::ParseFrame(message);
   if (parsed.ok() && parsed->frame.type == FrameType::kData) {
     MoveDone finished;

@@ -56,6 +56,9 @@ class UcxLink : public internal::Link {
   bool CancelPush(uint64_t transfer) override;
   void Pull(const Frame& announce, void* target, MoveDone done) override;
   bool CancelPull(uint64_t transfer) override;
+
+  uint64_t activity() const override { return activity_; }
+
   bool Flushed() const override;
   void Close() override;
 
@@ -99,6 +102,7 @@ class UcxLink : public internal::Link {
   int in_flight_ = 0;
   bool failed_ = false;
   std::atomic<bool> closed_{false};
+  std::atomic<uint64_t> activity_{0};
 };
 
 }  // namespace lockstep::net::ucx

@@ -1,14 +1,22 @@
 #include "lockstep/net/ucx/ucx_provider.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "lockstep/net/internal/proof.h"
+#include "lockstep/net/listen_point.h"
 #include "lockstep/net/ucx/ucx_link.h"
 
 namespace lockstep::net {
@@ -99,14 +107,70 @@ class UcxProvider : public internal::LinkProvider {
   std::shared_ptr<UcxWorker> worker_;
 };
 
+// The names of the interfaces that have one of these addresses.
+Result<std::string> InterfacesOf(const std::vector<ListenPoint>& points) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return Internal(fmt::format("the network interfaces: {}", std::strerror(errno)));
+  }
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, freeifaddrs);
+  std::set<std::string> names;
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr ||
+        (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)) {
+      continue;
+    }
+    char host[NI_MAXHOST];
+    const socklen_t size =
+        at->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (getnameinfo(at->ifa_addr, size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) == 0 &&
+        std::any_of(points.begin(), points.end(),
+                    [&host](const ListenPoint& point) { return point.host == host; })) {
+      names.insert(at->ifa_name);
+    }
+  }
+  // All of 127.0.0.0/8 is on the interface that has 127.0.0.1.
+  if (names.empty() && !points.empty() && points.front().loopback) {
+    names.insert("lo");
+  }
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+// What the host means for UCX.
+Status ResolveOptions(UcxOptions& options) {
+  if (options.host.empty()) {
+    return OkStatus();
+  }
+  LS_ASSIGN_OR_RETURN(const Address address, Address::Make(options.host, 0, PortZero::kAllowed));
+  LS_ASSIGN_OR_RETURN(const std::vector<ListenPoint> points, ResolveHost(address));
+  for (const ListenPoint& point : points) {
+    if (!point.loopback && !options.insecure) {
+      return PermissionDenied(fmt::format(
+          "{} is not on loopback: UCX links are not encrypted, and need --insecure there",
+          options.host));
+    }
+  }
+  LS_ASSIGN_OR_RETURN(options.net_devices, InterfacesOf(points));
+  if (options.net_devices.empty()) {
+    return FailedPrecondition(
+        fmt::format("{}: no interface of this machine has this address", options.host));
+  }
+  if (options.transports.empty() && points.front().loopback) {
+    options.transports = "tcp,self";
+  }
+  return OkStatus();
+}
+
 }  // namespace
 }  // namespace ucx
 
 LinkFactory UcxFactory(UcxOptions options) {
   return [options](const internal::TaskIdentity& identity,
                    internal::Reactor& reactor) -> Result<std::unique_ptr<internal::LinkProvider>> {
+    UcxOptions resolved = options;
+    LS_TRY(ucx::ResolveOptions(resolved));
     LS_ASSIGN_OR_RETURN(std::shared_ptr<ucx::UcxWorker> worker,
-                        ucx::UcxWorker::Create(reactor, identity.self, options));
+                        ucx::UcxWorker::Create(reactor, identity.self, resolved));
     LS_TRY(worker->Start());
     return std::unique_ptr<internal::LinkProvider>(
         std::make_unique<ucx::UcxProvider>(identity, std::move(worker)));

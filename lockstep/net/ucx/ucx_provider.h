@@ -11,11 +11,17 @@
 namespace lockstep::net {
 
 struct UcxOptions {
+  // Where this task listens: UCX uses the interfaces that have this host's addresses, and no
+  // others. Beyond loopback only if `insecure`. Empty: what the names below say, without a check.
+  std::string host = {};
+  bool insecure = false;
   // UCX's own names; empty: all that it finds.
-  std::string transports;   // "tcp", "rc", ...
-  std::string net_devices;  // "lo", "eth0", ...: also what it listens on
+  std::string transports = {};   // "tcp", "rc", ...
+  std::string net_devices = {};  // "lo", "eth0", ...: also what it listens on
 };
 
+// Errors of the factory: PermissionDenied beyond loopback, InvalidArgument and FailedPrecondition
+// for a host that is not of this machine, Unavailable where UCX finds no way to communicate.
 LinkFactory UcxFactory(UcxOptions options);
 
 }  // namespace lockstep::net

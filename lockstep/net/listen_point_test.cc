@@ -1,4 +1,4 @@
-#include "lockstep/cluster/internal/listen_check.h"
+#include "lockstep/net/listen_point.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -7,18 +7,18 @@
 
 #include "lockstep/base/descriptor.h"
 
-namespace lockstep::cluster::internal {
+namespace lockstep::net {
 namespace {
 
-net::Address At(std::string_view text) {
-  return net::Address::Parse(text, net::PortZero::kAllowed).value();
+Address At(std::string_view text) {
+  return Address::Parse(text, PortZero::kAllowed).value();
 }
 
 ListenPoint Point(std::string_view text) {
   return ResolveHost(At(text)).value().front();
 }
 
-TEST(ListenCheckTest, ResolvesLiterals) {
+TEST(ListenPointTest, ResolvesLiterals) {
   const auto v4 = ResolveHost(At("127.0.0.3:80"));
   ASSERT_TRUE(v4.ok());
   ASSERT_EQ(v4->size(), 1U);
@@ -31,7 +31,7 @@ TEST(ListenCheckTest, ResolvesLiterals) {
   EXPECT_FALSE(Point("192.0.2.1:80").loopback);
 }
 
-TEST(ListenCheckTest, NamesOfLoopback) {
+TEST(ListenPointTest, NamesOfLoopback) {
   const auto points = ResolveHost(At("localhost:80"));
   ASSERT_TRUE(points.ok());
   for (const ListenPoint& point : *points) {
@@ -39,13 +39,13 @@ TEST(ListenCheckTest, NamesOfLoopback) {
   }
 }
 
-TEST(ListenCheckTest, UnknownName) {
+TEST(ListenPointTest, UnknownName) {
   const auto points = ResolveHost(At("no-such-host.invalid:80"));
   EXPECT_EQ(points.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(points.status().message().find("no-such-host.invalid:80"), std::string::npos);
 }
 
-TEST(ListenCheckTest, NotOurs) {
+TEST(ListenPointTest, NotOurs) {
   // TEST-NET-1: nobody has it.
   const auto port = TryListen(At("192.0.2.1:4000"), Point("192.0.2.1:4000"), 4000);
   EXPECT_EQ(port.status().code(), StatusCode::kFailedPrecondition);
@@ -53,7 +53,7 @@ TEST(ListenCheckTest, NotOurs) {
             std::string::npos);
 }
 
-TEST(ListenCheckTest, InUse) {
+TEST(ListenPointTest, InUse) {
   const lockstep::internal::Descriptor other(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -68,11 +68,11 @@ TEST(ListenCheckTest, InUse) {
   EXPECT_NE(tried.status().message().find("in use"), std::string::npos);
 }
 
-TEST(ListenCheckTest, FindsAFreePort) {
+TEST(ListenPointTest, FindsAFreePort) {
   const auto port = TryListen(At("127.0.0.1:0"), Point("127.0.0.1:0"), 0);
   ASSERT_TRUE(port.ok()) << port.status().ToString();
   EXPECT_GT(*port, 0);
 }
 
 }  // namespace
-}  // namespace lockstep::cluster::internal
+}  // namespace lockstep::net

@@ -7,7 +7,7 @@
 #include "lockstep/base/result.h"
 #include "lockstep/net/address.h"
 
-namespace lockstep::cluster::internal {
+namespace lockstep::net {
 
 struct ListenPoint {
   // "127.0.0.1", "::1", with a zone where there is one.
@@ -20,10 +20,10 @@ struct ListenPoint {
 };
 
 // Every address that the host stands for, each once. INVALID_ARGUMENT with the resolver's reason.
-Result<std::vector<ListenPoint>> ResolveHost(const net::Address& address);
+Result<std::vector<ListenPoint>> ResolveHost(const Address& address);
 
 // Binds a socket there and closes it again: what would be wrong with listening. `address` is what
 // the user wrote, for the message. Answers the port, found by the system if it is 0.
-Result<int> TryListen(const net::Address& address, const ListenPoint& point, int port);
+Result<int> TryListen(const Address& address, const ListenPoint& point, int port);
 
-}  // namespace lockstep::cluster::internal
+}  // namespace lockstep::net

@@ -1,4 +1,4 @@
-#include "lockstep/cluster/internal/listen_check.h"
+#include "lockstep/net/listen_point.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/file.h"
 
-namespace lockstep::cluster::internal {
+namespace lockstep::net {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -44,7 +44,7 @@ bool IsLoopback(const sockaddr* address) {
          (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
 }
 
-Status BindError(const net::Address& address, const std::string& where, int error) {
+Status BindError(const Address& address, const std::string& where, int error) {
   const std::string shown =
       address.ToString() == where ? where : fmt::format("{} ({})", address.ToString(), where);
   switch (error) {
@@ -64,10 +64,10 @@ std::string ListenPoint::WithPort(int port) const {
   return ipv6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
-Result<std::vector<ListenPoint>> ResolveHost(const net::Address& address) {
+Result<std::vector<ListenPoint>> ResolveHost(const Address& address) {
   LS_ASSIGN_OR_RETURN(const AddressList list,
-                      Lookup(address.host(), address.port(),
-                             address.kind() != net::Address::Kind::kName, address.ToString()));
+                      Lookup(address.host(), address.port(), address.kind() != Address::Kind::kName,
+                             address.ToString()));
   std::vector<ListenPoint> points;
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     char host[NI_MAXHOST];
@@ -89,7 +89,7 @@ Result<std::vector<ListenPoint>> ResolveHost(const net::Address& address) {
   return points;
 }
 
-Result<int> TryListen(const net::Address& address, const ListenPoint& point, int port) {
+Result<int> TryListen(const Address& address, const ListenPoint& point, int port) {
   const std::string where = point.WithPort(port);
   LS_ASSIGN_OR_RETURN(const AddressList list, Lookup(point.host, port, true, where));
   const lockstep::internal::Descriptor socket_fd(
@@ -116,4 +116,4 @@ Result<int> TryListen(const net::Address& address, const ListenPoint& point, int
                                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
 }
 
-}  // namespace lockstep::cluster::internal
+}  // namespace lockstep::net
