@@ -2,7 +2,7 @@
 # build/PRESET, so that an IDE and these commands share their results.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test deps lint format dev asan tsan clang release headers tidy bench clean
+.PHONY: help demo test deps build-deps lint format dev asan tsan clang release headers tidy bench clean
 
 LOCKSTEP := build/release/bin/lockstep
 DEMO_CONFIG := examples/configs/mnist_cnn.toml
@@ -15,7 +15,7 @@ help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
 	  while IFS="$$(printf '\t')" read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
-demo: deps release ## install what is missing, build, train the MNIST CNN on two devices
+demo: build-deps release ## install what is missing, build, train the MNIST CNN on two devices
 	@mkdir -p $(DEMO_DIR)
 	$(LOCKSTEP) train $(DEMO_CONFIG) $(DEMO_FLAGS)
 	@echo
@@ -60,7 +60,10 @@ bench: release ## measure a training step on this machine
 	cmake --build --preset release --target session_bench
 	build/release/bin/session_bench
 
-deps: ## install the missing Debian packages
+deps: ## install the missing Debian packages, of the tests too
+	@scripts/install_deps.sh --tests
+
+build-deps:
 	@scripts/install_deps.sh
 
 clean: ## remove what was built

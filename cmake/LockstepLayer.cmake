@@ -8,6 +8,13 @@
 # sees which of its branches an input takes.
 add_custom_target(thread_tests)
 
+# What most files include, parsed once for each layer and once for all tests (LS_PRECOMPILE). The preset dev builds
+# without, so that a file which forgets an include is found there.
+set(lockstep_common_headers
+    <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex> <optional>
+    <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
+set(lockstep_test_headers ${lockstep_common_headers} <filesystem> <fstream> <sstream> <gmock/gmock.h> <gtest/gtest.h>)
+
 function(lockstep_layer)
   cmake_parse_arguments(ARG "FUZZED" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
   set(target lockstep_${ARG_NAME})
@@ -17,6 +24,9 @@ function(lockstep_layer)
     add_library(${target} STATIC ${ARG_SRCS})
     target_link_libraries(${target} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_LIBS})
     lockstep_compile_options(${target} PRIVATE)
+    if(LS_PRECOMPILE)
+      target_precompile_headers(${target} PRIVATE ${lockstep_common_headers})
+    endif()
     if(ARG_FUZZED AND LS_FUZZ)
       target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
@@ -33,6 +43,12 @@ function(lockstep_layer)
   if(NOT LS_TESTS)
     return()
   endif()
+  if(LS_PRECOMPILE AND NOT TARGET lockstep_test_precompiled)
+    add_library(lockstep_test_precompiled OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+    target_link_libraries(lockstep_test_precompiled PRIVATE fmt::fmt OpenMP::OpenMP_CXX GTest::gtest GTest::gmock)
+    lockstep_test_options(lockstep_test_precompiled)
+    target_precompile_headers(lockstep_test_precompiled PRIVATE ${lockstep_test_headers})
+  endif()
   foreach(source IN LISTS ARG_TESTS ARG_THREAD_TESTS)
     string(REGEX REPLACE "\\.cc$" "" stem ${source})
     string(REPLACE "/" "_" stem ${stem})
@@ -40,11 +56,11 @@ function(lockstep_layer)
     add_executable(${test} ${source})
     target_link_libraries(${test} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} ${ARG_TEST_LIBS} fmt::fmt
                                           GTest::gtest GTest::gtest_main GTest::gmock)
-    lockstep_compile_options(${test} PRIVATE)
-    # Test code is compiled far more often than it is run.
-    target_compile_options(${test} PRIVATE -O0)
+    lockstep_test_options(${test})
+    if(LS_PRECOMPILE)
+      target_precompile_headers(${test} REUSE_FROM lockstep_test_precompiled)
+    endif()
     set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    target_compile_definitions(${test} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set(labels ${ARG_TEST_LABELS})
     if(source IN_LIST ARG_THREAD_TESTS)
@@ -65,10 +81,24 @@ endfunction()
 
 # The warnings and sanitizers that all of our own code is built with.
 function(lockstep_compile_options target scope)
-  target_compile_options(${target} ${scope} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror
-                                            -fno-math-errno)
+  target_compile_options(${target} ${scope} -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -fno-math-errno)
+  if(LS_WERROR)
+    target_compile_options(${target} ${scope} -Werror)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # False positives of GCC 12 inside std::string (GCC bug 105651).
+    target_compile_options(${target} ${scope} -Wno-restrict)
+  endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(${target} ${scope} -Wthread-safety -Wno-unknown-pragmas -Wno-pass-failed)
   endif()
   lockstep_sanitize(${target} ${scope})
+endfunction()
+
+# How test code is built: it is compiled far more often than it is run.
+function(lockstep_test_options target)
+  lockstep_compile_options(${target} PRIVATE)
+  target_compile_options(${target} PRIVATE -O0)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_definitions(${target} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endfunction()

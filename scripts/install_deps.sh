@@ -1,19 +1,29 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that building, testing and linting need: only those that are
-# missing. When none is, it only asks dpkg: instant, and it needs neither the network nor root.
+# Installs the Debian 12 packages that are missing: what the build needs, and with --tests also what
+# tests, sanitizers and lint need. When none is missing, it only asks dpkg: instant, and it needs
+# neither the network nor root.
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build ccache pkg-config git python3
-  clang clang-format clang-tidy libclang-rt-dev lld
-  # libdnnl-dev only recommends the OpenCL loader that its CMake files ask for; clang needs its
-  # own OpenMP.
-  libdnnl-dev ocl-icd-opencl-dev libomp-dev
+  build-essential cmake ninja-build ccache pkg-config git python3 lld
+  # libdnnl-dev only recommends the OpenCL loader that its CMake files ask for.
+  libdnnl-dev ocl-icd-opencl-dev
   libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libssl-dev libucx-dev
   zlib1g-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
 )
+test_packages=(
+  libgtest-dev libgmock-dev libbenchmark-dev
+  # clang needs its own OpenMP.
+  clang clang-format clang-tidy libclang-rt-dev libomp-dev
+  # Launchers and namespaces that tests run the program under.
+  slurmctld slurmd slurm-client munge openmpi-bin iproute2 util-linux
+)
+case "$*" in
+  "") ;;
+  --tests) packages+=("${test_packages[@]}") ;;
+  *) echo "usage: install_deps.sh [--tests]" >&2; exit 2 ;;
+esac
 
 die() {
   echo "install_deps: $*" >&2

@@ -1,0 +1,1 @@
+// The source that a target of precompiled headers must have.
