@@ -8,7 +8,7 @@
 # sees which of its branches an input takes.
 add_custom_target(thread_tests)
 
-# What most files include, parsed once for each layer and once for all tests (LS_PRECOMPILE). The preset dev builds
+# What most files include, parsed once for each layer and once for its tests (LS_PRECOMPILE). The preset dev builds
 # without, so that a file which forgets an include is found there.
 set(lockstep_common_headers
     <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex> <optional>
@@ -43,12 +43,7 @@ function(lockstep_layer)
   if(NOT LS_TESTS)
     return()
   endif()
-  if(LS_PRECOMPILE AND NOT TARGET lockstep_test_precompiled)
-    add_library(lockstep_test_precompiled OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
-    target_link_libraries(lockstep_test_precompiled PRIVATE fmt::fmt OpenMP::OpenMP_CXX GTest::gtest GTest::gmock)
-    lockstep_test_options(lockstep_test_precompiled)
-    target_precompile_headers(lockstep_test_precompiled PRIVATE ${lockstep_test_headers})
-  endif()
+  set(first_test)
   foreach(source IN LISTS ARG_TESTS ARG_THREAD_TESTS)
     string(REGEX REPLACE "\\.cc$" "" stem ${source})
     string(REPLACE "/" "_" stem ${stem})
@@ -56,9 +51,15 @@ function(lockstep_layer)
     add_executable(${test} ${source})
     target_link_libraries(${test} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} ${ARG_TEST_LIBS} fmt::fmt
                                           GTest::gtest GTest::gtest_main GTest::gmock)
-    lockstep_test_options(${test})
-    if(LS_PRECOMPILE)
-      target_precompile_headers(${test} REUSE_FROM lockstep_test_precompiled)
+    lockstep_compile_options(${test} PRIVATE)
+    # Test code is compiled far more often than it is run.
+    target_compile_options(${test} PRIVATE -O0)
+    target_compile_definitions(${test} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    if(LS_PRECOMPILE AND first_test)
+      target_precompile_headers(${test} REUSE_FROM ${first_test})
+    elseif(LS_PRECOMPILE)
+      target_precompile_headers(${test} PRIVATE ${lockstep_test_headers})
+      set(first_test ${test})
     endif()
     set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
@@ -76,6 +77,9 @@ function(lockstep_sanitize target scope)
   if(LS_SANITIZE)
     target_compile_options(${target} ${scope} -fsanitize=${LS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${LS_SANITIZE})
+    if(LS_SANITIZE STREQUAL thread)
+      target_compile_definitions(${target} ${scope} LS_THREAD_SANITIZER)
+    endif()
   endif()
 endfunction()
 
@@ -93,12 +97,4 @@ function(lockstep_compile_options target scope)
     target_compile_options(${target} ${scope} -Wthread-safety -Wno-unknown-pragmas -Wno-pass-failed)
   endif()
   lockstep_sanitize(${target} ${scope})
-endfunction()
-
-# How test code is built: it is compiled far more often than it is run.
-function(lockstep_test_options target)
-  lockstep_compile_options(${target} PRIVATE)
-  target_compile_options(${target} PRIVATE -O0)
-  target_compile_features(${target} PRIVATE cxx_std_20)
-  target_compile_definitions(${target} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endfunction()

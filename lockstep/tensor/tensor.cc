@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <type_traits>
 
 namespace lockstep {
@@ -101,6 +103,20 @@ Result<Tensor> Tensor::View(DType dtype, const Shape& shape, std::shared_ptr<Buf
                                   tensor.buffer_->size()));
   }
   return tensor;
+}
+
+bool Tensor::unique() const {
+  if (buffer_.use_count() != 1) {
+    return false;
+  }
+#if defined(LS_THREAD_SANITIZER)
+  // The sanitizer does not know fences; a copy of the pointer is an acquire that it sees.
+  return std::shared_ptr<Buffer>(buffer_).use_count() == 2;
+#else
+  // use_count() is read without order; letting go of the buffer was a release.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return true;
+#endif
 }
 
 Result<Tensor> Tensor::Reshaped(const Shape& shape) const {

@@ -72,8 +72,9 @@ class Tensor {
     return {static_cast<T*>(data()), static_cast<size_t>(num_elements())};
   }
 
-  // True if no other Tensor shares the buffer, so that it may be written again.
-  bool unique() const { return buffer_.use_count() == 1; }
+  // True if no other Tensor shares the buffer, so that it may be written again: what the others did
+  // with it, in whatever thread, is over and visible.
+  bool unique() const;
 
   // The same elements under another shape of equal size.
   Result<Tensor> Reshaped(const Shape& shape) const;

@@ -1,4 +1,4 @@
-"""Runs a test file in network and mount namespaces of its own: its ports and /etc/hosts are nobody else's."""
+"""Runs a test file in namespaces of its own: its ports and /etc/hosts are nobody else's."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def need(*programs):
 
 
 def enter(hosts=""):
-  """Starts the file again inside the namespaces, where `hosts` are the only names besides localhost."""
+  """Starts the file again inside, where `hosts` are the only names besides localhost."""
   if MARK not in os.environ:
     need("unshare", "ip", "mount")
     if subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True,

@@ -48,18 +48,13 @@ Result<std::unique_ptr<Reactor>> Reactor::Create(ReactorOptions options) {
     return Internal(fmt::format("epoll: {}", std::strerror(errno)));
   }
 
-  struct Access : Reactor {
-    Access(ReactorOptions o, lockstep::internal::Descriptor e, lockstep::internal::Descriptor v)
-        : Reactor(o, std::move(e), std::move(v)) {}
-  };
-
-  std::unique_ptr<Reactor> reactor =
-      std::make_unique<Access>(options, std::move(epoll), std::move(event));
+  auto reactor =
+      std::make_unique<Reactor>(OnlyCreate(), options, std::move(epoll), std::move(event));
   reactor->thread_ = std::jthread([r = reactor.get()] { r->ThreadMain(); });
   return reactor;
 }
 
-Reactor::Reactor(ReactorOptions options, lockstep::internal::Descriptor epoll,
+Reactor::Reactor(OnlyCreate /*key*/, ReactorOptions options, lockstep::internal::Descriptor epoll,
                  lockstep::internal::Descriptor event)
     : options_(options),
       epoll_(std::move(epoll)),

@@ -40,9 +40,16 @@ struct ReactorOptions {
   std::chrono::microseconds thread_spin{10};
 };
 
-class Reactor : public Progress {
+// Final, so that its thread meets one type of object from the constructor to the destructor.
+class Reactor final : public Progress {
+  struct OnlyCreate {
+    explicit OnlyCreate() = default;
+  };
+
  public:
   static Result<std::unique_ptr<Reactor>> Create(ReactorOptions options);
+  Reactor(OnlyCreate, ReactorOptions options, lockstep::internal::Descriptor epoll,
+          lockstep::internal::Descriptor event);
   ~Reactor() override;
 
   Deadline::Clock::time_point Now() const override { return Deadline::Clock::now(); }
@@ -66,9 +73,6 @@ class Reactor : public Progress {
   std::recursive_mutex& poll_lock() { return poll_lock_; }
 
  private:
-  Reactor(ReactorOptions options, lockstep::internal::Descriptor epoll,
-          lockstep::internal::Descriptor event);
-
   void ThreadMain();
   bool PollAll();
   bool PrepareSleepAll();

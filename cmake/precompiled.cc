@@ -1,1 +1,0 @@
-// The source that a target of precompiled headers must have.
