@@ -216,11 +216,9 @@ Status Run(const Arguments& arguments) {
                       cluster::Server::Create(std::move(def), {.heartbeat = kHeartbeat}));
   LS_TRY(server->Start(Deadline::After(milliseconds(60'000))));
   const Status status = chief ? Lead(*server, arguments) : server->Join(Deadline::Infinite());
-  if (chief && status.code() == StatusCode::kUnavailable) {
-    // A task is lost. The chief stays until all others know it by name.
-    (void)server->Join(Deadline::After(kHeartbeat * 2));
-  }
-  const Status stopped = server->Stop(Deadline::After(milliseconds(status.ok() ? 30'000 : 1'000)));
+  // After a failure the others are told why, and have time to leave.
+  const Status stopped =
+      server->Stop(Deadline::After(status.ok() ? milliseconds(30'000) : kHeartbeat * 2), status);
   return status.ok() ? stopped : status;
 }
 

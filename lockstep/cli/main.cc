@@ -8,6 +8,7 @@
 #include <span>
 
 #include "lockstep/base/suggest.h"
+#include "lockstep/cli/bench_cluster.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_transport.h"
 #include "lockstep/cli/certs.h"
@@ -118,6 +119,22 @@ void AddBenchTransport(CLI::App& bench, Outcome& outcome) {
   command->callback([flags, &outcome] { outcome = BenchTransport(*flags); });
 }
 
+void AddBenchCluster(CLI::App& bench, Outcome& outcome) {
+  auto flags = std::make_shared<BenchClusterFlags>();
+  CLI::App* command = bench.add_subcommand(
+      "cluster", "Steps of trivial tensors between processes, each with a server");
+  command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"auto", "shm", "ucx", "grpc"}));
+  command->add_option("--tasks", flags->tasks, "Processes")->check(CLI::Range(2, 20));
+  command->add_option("--steps", flags->steps, "Steps measured")->check(CLI::Range(1, 1 << 24));
+  command->add_option("--warmup", flags->warmup, "Steps before")->check(CLI::Range(0, 1 << 24));
+  command->add_option("--elements", flags->elements, "Elements of each tensor")
+      ->check(CLI::Range(1, 1 << 28));
+  command->add_flag("--json", flags->json, "One JSON object instead of a table");
+  command->callback([flags, &outcome] { outcome = BenchCluster(*flags); });
+}
+
 void AddBench(CLI::App& app, Outcome& outcome) {
   CLI::App* bench = app.add_subcommand("bench", "Measure parts of the system");
   bench->require_subcommand(1);
@@ -135,6 +152,7 @@ void AddBench(CLI::App& app, Outcome& outcome) {
   step->add_flag("--plan", flags->plan, "Print the plan and stop");
   step->callback([flags, &outcome] { outcome = BenchStep(*flags); });
   AddBenchTransport(*bench, outcome);
+  AddBenchCluster(*bench, outcome);
 }
 
 // Flags that describe a cluster, for every command that belongs to one.
@@ -233,6 +251,8 @@ void AddServer(CLI::App& app, Outcome& outcome) {
       ->add_option("--heartbeat", flags->heartbeat_seconds,
                    "Seconds; a task that is lost is known within twice as many (5)")
       ->check(CLI::Range(0.01, 1e6));
+  command->add_option("--transport", flags->transport, "How tensors travel: auto, shm, ucx or grpc")
+      ->check(CLI::IsMember({"auto", "shm", "ucx", "grpc"}));
   command->add_option("--ca", flags->ca_file, "TLS: the authority (PEM)");
   command->add_option("--cert", flags->certificate_file, "TLS: this task's certificate (PEM)");
   command->add_option("--key", flags->key_file, "TLS: its private key (PEM)");

@@ -97,6 +97,7 @@ Outcome Serve(const ServerFlags& flags) {
   cluster::ServerDef::Options def_options;
   def_options.job = here.task->job;
   def_options.index = here.task->index;
+  def_options.transport = flags.transport;
   Result<cluster::ServerDef> def = cluster::ServerDef::Create(here.cluster, def_options);
   Result<cluster::SecurityOptions> security = ReadSecurity(flags);
   for (const Status& status : {def.status(), security.status()}) {
@@ -126,8 +127,8 @@ Outcome Serve(const ServerFlags& flags) {
   if (status.code() == StatusCode::kCancelled) {
     return Done();
   }
-  const Status stopped =
-      (*server)->Stop(Deadline::After(status.ok() ? timeout : std::chrono::milliseconds(1000)));
+  const Status stopped = (*server)->Stop(
+      Deadline::After(status.ok() ? timeout : std::chrono::milliseconds(1000)), status);
   status = status.ok() ? stopped : status;
   return status.ok() ? Done() : Fail(CodeOf(status), status);
 }

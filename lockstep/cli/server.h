@@ -16,6 +16,7 @@ struct ServerFlags {
   // To wait for the other tasks at the start, and for them to leave at the end.
   double timeout_seconds = 60;
   double heartbeat_seconds = 5;
+  std::string transport = "auto";
   // PEM files.
   std::optional<std::string> ca_file;
   std::optional<std::string> certificate_file;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "lockstep/base/result.h"
+#include "lockstep/net/progress.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::exec {
@@ -54,6 +55,10 @@ class Rendezvous {
 
   // Forgets a step that no part of this task runs any more.
   virtual void Cleanup(uint64_t scope, uint64_t step) = 0;
+
+  // How a thread waits for tensors of other tasks, whose transfers end by themselves then, by a
+  // deadline at the latest. Null: it is told when they come, as of those within the task.
+  virtual net::Progress* progress() { return nullptr; }
 };
 
 }  // namespace lockstep::exec

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cluster/internal/rpc_channel.h"
@@ -11,7 +13,9 @@
 namespace lockstep::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds kCloseTimeout{10'000};
+using std::chrono::milliseconds;
+
+constexpr milliseconds kCloseTimeout{10'000};
 
 Result<std::shared_ptr<MasterInterface>> Connect(const std::string& target,
                                                  const SecurityOptions& security) {
@@ -70,7 +74,9 @@ Result<std::unique_ptr<RemoteSession>> RemoteSession::Create(const Graph& graph,
                                                              const std::string& target,
                                                              const RemoteSessionOptions& options) {
   LS_ASSIGN_OR_RETURN(std::shared_ptr<MasterInterface> master, Connect(target, options.security));
-  return Open(graph, std::move(master), options);
+  RemoteSessionOptions leased = options;
+  leased.config.lease = options.lease;
+  return Open(graph, std::move(master), leased);
 }
 
 Result<std::unique_ptr<RemoteSession>> RemoteSession::Create(const Graph& graph,
@@ -99,10 +105,36 @@ RemoteSession::RemoteSession(const Graph& graph, std::shared_ptr<MasterInterface
       master_(std::move(master)),
       options_(std::move(options)),
       handle_(handle),
-      nodes_sent_(graph.nodes().size()) {}
+      nodes_sent_(graph.nodes().size()) {
+  if (options_.config.lease.count() > 0) {
+    keeper_ = std::thread([this] { Keep(); });
+  }
+}
 
 RemoteSession::~RemoteSession() {
   (void)Close();
+  if (keeper_.joinable()) {
+    keeper_.join();
+  }
+}
+
+void RemoteSession::Keep() {
+  const milliseconds period = std::max(options_.config.lease / 4, milliseconds(1));
+  for (;;) {
+    uint64_t session = 0;
+    {
+      const MutexLock lock(mu_);
+      const Deadline next = Deadline::After(period);
+      while (!closed_ && closing_.WaitUntil(mu_, next)) {
+      }
+      if (closed_) {
+        return;
+      }
+      session = handle_.session;
+    }
+    // One that fails may be followed by one that does not; steps say what is wrong.
+    (void)master_->KeepSession(session, Deadline::After(period));
+  }
 }
 
 Status RemoteSession::Close() {
@@ -113,6 +145,7 @@ Status RemoteSession::Close() {
       return OkStatus();
     }
     closed_ = true;
+    closing_.NotifyAll();
     session = handle_.session;
   }
   return master_->CloseSession(session, Deadline::After(kCloseTimeout));

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct RemoteSessionOptions {
   SecurityOptions security = {};
   // To connect, and for every task of the session to answer.
   std::chrono::milliseconds connect_timeout{60'000};
+  // A session by target ends when its client was not heard of for so long; 0: it stays until it is
+  // closed. The client gives signs of life by itself.
+  std::chrono::milliseconds lease{60'000};
   // Of one step, unless a call says otherwise.
   std::chrono::milliseconds step_timeout{600'000};
 };
@@ -110,6 +114,8 @@ class RemoteSession {
       LS_EXCLUDES(mu_);
   // Sends the graph if it has grown.
   Status Extend() LS_EXCLUDES(mu_);
+  // Signs of life, until Close.
+  void Keep() LS_EXCLUDES(mu_);
 
   const Graph& graph_;
   const std::shared_ptr<MasterInterface> master_;
@@ -118,6 +124,8 @@ class RemoteSession {
   SessionHandle handle_ LS_GUARDED_BY(mu_);
   size_t nodes_sent_ LS_GUARDED_BY(mu_);
   bool closed_ LS_GUARDED_BY(mu_) = false;
+  CondVar closing_;
+  std::thread keeper_;  // only with a lease
 };
 
 }  // namespace lockstep::cluster

@@ -8,6 +8,7 @@
 
 #include "lockstep/cluster/testing/local_cluster.h"
 #include "lockstep/graph/builder.h"
+#include "lockstep/graph/serialize.h"
 #include "lockstep/op/binary.h"
 #include "lockstep/op/catalog.h"
 #include "lockstep/op/const.h"
@@ -269,6 +270,31 @@ TEST_F(RemoteSessionTest, ALostTaskEndsTheStep) {
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
   EXPECT_TRUE(Contains(status.ToString(), "/job:worker/task:2")) << status.ToString();
   expect_bad_stop_ = true;
+}
+
+TEST_F(RemoteSessionTest, ASessionWhoseClientVanishesIsClosed) {
+  // A client that makes a session and is never heard of again.
+  const auto master = cluster_->server(0).master();
+  const std::string bytes = SerializeGraph(graph_).value();
+  const auto handle = master->CreateSession(bytes, {.lease = milliseconds(600)}, Soon());
+  ASSERT_TRUE(handle.ok()) << handle.status().ToString();
+  StepRequest step{.session = handle->session, .signature = {}, .feeds = {}, .deadline = Soon()};
+  for (const Value& value : graph_.Collection(collection::kInitializers)) {
+    step.signature.targets.push_back(value.node->name);
+  }
+  ASSERT_TRUE(master->RunStep(step).ok());
+  // One that is heard of is kept, however long it does nothing.
+  RemoteSessionOptions options = Options();
+  options.lease = milliseconds(600);
+  auto kept = RemoteSession::Create(graph_, cluster_->server(1).target(), options).value();
+  while (master->KeepSession(handle->session, Soon()).ok()) {
+    std::this_thread::sleep_for(milliseconds(700));
+  }
+  EXPECT_EQ(master->RunStep(step).status().code(), StatusCode::kAborted);
+  // The variables that it made are still there.
+  const auto result = kept->Run({{x_, Batch(2)}}, {y_});
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->at(0).ToDoubles(), Expected(2, 0));
 }
 
 TEST_F(RemoteSessionTest, BadTargets) {

@@ -120,7 +120,7 @@ Status Coordinator::SetJoined(const TaskStart& task, bool joined, Time now) {
   return OkStatus();
 }
 
-Status Coordinator::Leave(const TaskStart& task, Time now) {
+Status Coordinator::Leave(const TaskStart& task, const Status& why, Time now) {
   Calls calls;
   {
     const MutexLock lock(mu_);
@@ -129,7 +129,7 @@ Status Coordinator::Leave(const TaskStart& task, Time now) {
         worked_ || view_.members[static_cast<size_t>(task.number)].state == MemberState::kActive;
     barriers_.Fail(task.number, Unavailable(fmt::format("{} has left", NameOf(task.number))),
                    calls);
-    Change(task.number, MemberState::kLeft, OkStatus(), calls);
+    Change(task.number, MemberState::kLeft, why, calls);
   }
   Run(calls);
   return OkStatus();

@@ -27,12 +27,6 @@
 
 namespace lockstep::cluster {
 
-// A task at one of its starts.
-struct TaskStart {
-  int number = 0;
-  uint64_t incarnation = 0;
-};
-
 struct Registration {
   TaskStart task;
   std::string name;
@@ -61,7 +55,8 @@ class Coordinator {
   Status Heartbeat(const TaskStart& task, Time now) LS_EXCLUDES(mu_);
   // Serves others only, or has something to do again.
   Status SetJoined(const TaskStart& task, bool joined, Time now) LS_EXCLUDES(mu_);
-  Status Leave(const TaskStart& task, Time now) LS_EXCLUDES(mu_);
+  // `why` is OK if the task is done, else what made it give up.
+  Status Leave(const TaskStart& task, const Status& why, Time now) LS_EXCLUDES(mu_);
 
   MembershipView view() const LS_EXCLUDES(mu_);
   // The first view with a number greater than `after`; at the deadline the one that there is.

@@ -10,6 +10,7 @@
 #include "lockstep/cluster/internal/proto_io.h"
 #include "lockstep/cluster/internal/rpc_channel.h"
 #include "lockstep/cluster/internal/rpc_sessions.h"
+#include "lockstep/cluster/internal/rpc_status.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -257,9 +258,12 @@ void CoordinatorClient::Fail(const Status& why) {
   }
 }
 
-Status CoordinatorClient::Leave(const Deadline& deadline) {
+Status CoordinatorClient::Leave(const Status& why, const Deadline& deadline) {
   auto request = RequestOf<wire::ActivityRequest>(options_);
   request.set_left(true);
+  if (!why.ok()) {
+    request.set_reason(internal::EncodeStatus(why));
+  }
   const Status status = Call(method::kSetActivity, ToBytes(request), deadline).status();
   StopThreads();
   return status;

@@ -63,8 +63,9 @@ class CoordinatorClient {
 
   // Waits for the coordinator to be there, registers, and begins heartbeats.
   Status Register(const Deadline& deadline) LS_EXCLUDES(mu_);
-  // No heartbeats after this.
-  Status Leave(const Deadline& deadline) LS_EXCLUDES(mu_);
+  // No heartbeats after this. `why` is what made the task give up, which the others are told; OK if
+  // it is done.
+  Status Leave(const Status& why, const Deadline& deadline) LS_EXCLUDES(mu_);
   // This task only serves others from now on, or not.
   Status SetJoined(bool joined, const Deadline& deadline);
 

@@ -152,9 +152,9 @@ TEST_F(CoordinatorTest, JobIsOverWhenNobodyHasSomethingToDo) {
   RegisterAll(0);
   ASSERT_TRUE(coordinator_->SetJoined({0, 1}, true, At(1)).ok());
   EXPECT_FALSE(coordinator_->view().job_over);
-  ASSERT_TRUE(coordinator_->Leave({1, 1}, At(2)).ok());
+  ASSERT_TRUE(coordinator_->Leave({1, 1}, OkStatus(), At(2)).ok());
   EXPECT_FALSE(coordinator_->view().job_over);
-  ASSERT_TRUE(coordinator_->Leave({2, 1}, At(3)).ok());
+  ASSERT_TRUE(coordinator_->Leave({2, 1}, OkStatus(), At(3)).ok());
   EXPECT_TRUE(coordinator_->view().job_over);
 }
 
@@ -163,7 +163,7 @@ TEST_F(CoordinatorTest, StandingServersDoNotEndTheJob) {
   for (int number = 0; number < 3; ++number) {
     ASSERT_TRUE(coordinator_->SetJoined({number, 1}, true, At(1)).ok());
   }
-  ASSERT_TRUE(coordinator_->Leave({1, 1}, At(2)).ok());
+  ASSERT_TRUE(coordinator_->Leave({1, 1}, OkStatus(), At(2)).ok());
   EXPECT_FALSE(coordinator_->view().job_over);
 }
 
@@ -287,7 +287,7 @@ TEST_F(CoordinatorTest, ClosedAnswersEverything) {
   Outcome barrier;
   std::optional<Status> value;
   std::optional<Status> watch;
-  ASSERT_TRUE(coordinator_->Leave({1, 1}, At(1)).ok());
+  ASSERT_TRUE(coordinator_->Leave({1, 1}, OkStatus(), At(1)).ok());
   coordinator_->WaitForTasks({1}, Until(1000), wait.Callback());
   coordinator_->Barrier({0, 1}, "b", {0, 2}, Until(1000), barrier.Callback(), At(1));
   coordinator_->Get("k", Until(1000),

@@ -11,6 +11,12 @@
 
 namespace lockstep::cluster {
 
+// A task at one of its starts.
+struct TaskStart {
+  int number = 0;
+  uint64_t incarnation = 0;
+};
+
 //            register             Join                 Leave
 //   kAbsent ----------> kActive <------> kJoined   ------------> kLeft
 //      any of kActive, kJoined --- no heartbeat ---> kLost
@@ -32,7 +38,7 @@ struct Member {
   MemberState state = MemberState::kAbsent;
   // Of its latest start; 0 if it was never seen.
   uint64_t incarnation = 0;
-  // Why it is lost.
+  // Why it is lost, or what made it leave; OK if it left because it was done.
   Status reason;
 
   bool present() const { return state == MemberState::kActive || state == MemberState::kJoined; }

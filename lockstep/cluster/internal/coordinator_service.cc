@@ -6,6 +6,7 @@
 #include "lockstep/cluster/internal/coordinator_methods.h"
 #include "lockstep/cluster/internal/coordinator_wire.h"
 #include "lockstep/cluster/internal/rpc_sessions.h"
+#include "lockstep/cluster/internal/rpc_status.h"
 
 namespace lockstep::cluster::internal {
 namespace {
@@ -80,7 +81,8 @@ void AddMembership(RpcHandlers& handlers, const CoordinatorPtr& coordinator, uin
       handlers, method::kSetActivity, coordinator,
       [](Coordinator& c, const wire::ActivityRequest& request, const Reply& reply) {
         const TaskStart task = StartOf(request.task());
-        FinishEmpty(reply, request.left() ? c.Leave(task, Now())
+        const Status why = request.reason().empty() ? OkStatus() : DecodeStatus(request.reason());
+        FinishEmpty(reply, request.left() ? c.Leave(task, why, Now())
                                           : c.SetJoined(task, request.joined(), Now()));
       });
   AddHandler<wire::BarrierRequest>(

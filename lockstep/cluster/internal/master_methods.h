@@ -11,6 +11,7 @@ inline constexpr std::string_view kRunStep = "/lockstep.cluster.Master/RunStep";
 inline constexpr std::string_view kMakeCallable = "/lockstep.cluster.Master/MakeCallable";
 inline constexpr std::string_view kReleaseCallable = "/lockstep.cluster.Master/ReleaseCallable";
 inline constexpr std::string_view kCloseSession = "/lockstep.cluster.Master/CloseSession";
+inline constexpr std::string_view kKeepSession = "/lockstep.cluster.Master/KeepSession";
 inline constexpr std::string_view kListDevices = "/lockstep.cluster.Master/ListDevices";
 inline constexpr std::string_view kReset = "/lockstep.cluster.Master/Reset";
 

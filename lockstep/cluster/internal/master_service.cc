@@ -31,7 +31,9 @@ Answer CreateSession(MasterInterface& master, const RpcRequest& call) {
       .container = request.container(),
       .isolate = request.isolate(),
       .soft_placement = request.soft_placement(),
+      .log_placement = request.log_placement(),
       .server_defaults = request.server_defaults(),
+      .lease = std::chrono::milliseconds(request.lease_ms()),
       .seed = request.seed(),
   };
   return HandleReply(master.CreateSession(
@@ -86,6 +88,11 @@ Answer CloseSession(MasterInterface& master, const RpcRequest& call) {
   return Empty(master.CloseSession(request.session(), call.deadline));
 }
 
+Answer KeepSession(MasterInterface& master, const RpcRequest& call) {
+  LS_ASSIGN_OR_RETURN(const auto request, FromBytes<wire::SessionRequest>(call.body));
+  return Empty(master.KeepSession(request.session(), call.deadline));
+}
+
 Answer ListDevices(MasterInterface& master, const RpcRequest& call) {
   LS_ASSIGN_OR_RETURN(const auto request, FromBytes<wire::SessionRequest>(call.body));
   LS_ASSIGN_OR_RETURN(const auto devices, master.ListDevices(request.session(), call.deadline));
@@ -111,6 +118,7 @@ void AddMasterHandlers(RpcHandlers& handlers, const std::shared_ptr<MasterInterf
       {method::kMakeCallable, MakeCallable},
       {method::kReleaseCallable, ReleaseCallable},
       {method::kCloseSession, CloseSession},
+      {method::kKeepSession, KeepSession},
       {method::kListDevices, ListDevices},
       {method::kReset, Reset},
   };

@@ -1,5 +1,7 @@
 #include "lockstep/cluster/internal/rpc_master.h"
 
+#include <algorithm>
+
 #include "lockstep/cluster/internal/call_deadline.h"
 #include "lockstep/cluster/internal/device_wire.h"
 #include "lockstep/cluster/internal/master_methods.h"
@@ -32,6 +34,9 @@ Result<SessionHandle> RpcMaster::CreateSession(const std::string& graph,
   request.set_soft_placement(config.soft_placement);
   request.set_server_defaults(config.server_defaults);
   request.set_seed(config.seed);
+  request.set_lease_ms(static_cast<uint32_t>(
+      std::clamp(config.lease, std::chrono::milliseconds(0), kLongestWait).count()));
+  request.set_log_placement(config.log_placement);
   request.set_wait_ms(WaitMs(deadline));
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
   return ReadHandle(channel_->Call(method::kCreateSession, std::move(body),
@@ -100,6 +105,13 @@ Status RpcMaster::CloseSession(uint64_t session, const Deadline& deadline) {
   request.set_session(session);
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
   return channel_->Call(method::kCloseSession, std::move(body), {.deadline = deadline}).status();
+}
+
+Status RpcMaster::KeepSession(uint64_t session, const Deadline& deadline) {
+  wire::SessionRequest request;
+  request.set_session(session);
+  LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
+  return channel_->Call(method::kKeepSession, std::move(body), {.deadline = deadline}).status();
 }
 
 Result<std::vector<pass::DeviceAttributes>> RpcMaster::ListDevices(uint64_t session,

@@ -21,6 +21,7 @@ class RpcMaster : public MasterInterface {
                                 const Deadline& deadline) override;
   Status ReleaseCallable(uint64_t session, uint64_t callable, const Deadline& deadline) override;
   Status CloseSession(uint64_t session, const Deadline& deadline) override;
+  Status KeepSession(uint64_t session, const Deadline& deadline) override;
   Result<std::vector<pass::DeviceAttributes>> ListDevices(uint64_t session,
                                                           const Deadline& deadline) override;
   Status Reset(const std::vector<std::string>& containers, const Deadline& deadline) override;

@@ -1,10 +1,11 @@
 #include "lockstep/cluster/internal/rpc_worker_stub.h"
 
+#include <optional>
+
 #include "lockstep/cluster/internal/call_deadline.h"
 #include "lockstep/cluster/internal/device_wire.h"
 #include "lockstep/cluster/internal/proto_io.h"
 #include "lockstep/cluster/internal/rpc_status.h"
-#include "lockstep/cluster/internal/tensor_codec.h"
 #include "lockstep/cluster/internal/worker_methods.h"
 
 namespace lockstep::cluster::internal {
@@ -16,13 +17,6 @@ using std::chrono::milliseconds;
 // Of calls whose answer nobody waits for.
 constexpr milliseconds kCourtesy{10'000};
 
-Result<std::vector<Tensor>> ReadTensors(const Result<std::string>& reply) {
-  LS_TRY(reply.status());
-  LS_ASSIGN_OR_RETURN(const Packed packed, SplitPacked(*reply));
-  LS_ASSIGN_OR_RETURN(const auto answer, FromBytes<wire::Tensors>(packed.message));
-  return UnpackTensors(answer.tensors(), packed.elements);
-}
-
 }  // namespace
 
 Result<std::vector<pass::DeviceAttributes>> RpcWorkerStub::GetStatus(const Deadline& deadline) {
@@ -33,21 +27,55 @@ Result<std::vector<pass::DeviceAttributes>> RpcWorkerStub::GetStatus(const Deadl
   return FromWire(list);
 }
 
+Status RpcWorkerStub::Call(std::string_view method, Result<std::string> body,
+                           const Deadline& deadline) const {
+  // How often it is looked whether the task is lost.
+  constexpr milliseconds kLook{50};
+
+  struct Answer {
+    Mutex mu;
+    CondVar came;
+    std::optional<Status> status LS_GUARDED_BY(mu);
+  };
+
+  LS_TRY(body.status());
+  const auto answer = std::make_shared<Answer>();
+  const std::shared_ptr<RpcPending> pending =
+      channel_->Start(method, std::move(body).value(), {.deadline = deadline},
+                      [answer](const Result<std::string>& reply) {
+                        const MutexLock lock(answer->mu);
+                        answer->status = reply.status();
+                        answer->came.NotifyAll();
+                      });
+  Status lost;
+  {
+    const MutexLock lock(answer->mu);
+    while (!answer->status.has_value() && lost.ok()) {
+      if (!answer->came.WaitUntil(answer->mu, Deadline::After(kLook))) {
+        lost = lost_->Get(number_);
+      }
+    }
+    if (answer->status.has_value()) {
+      return *answer->status;
+    }
+  }
+  pending->Cancel();
+  return lost;
+}
+
 Status RpcWorkerStub::CreateSession(uint64_t session, const SessionPlace& place,
                                     const Deadline& deadline) {
   wire::WorkerSessionRequest request;
   request.set_session(session);
   request.set_container(place.container);
   request.set_isolate(place.isolate);
-  LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kCreateSession, std::move(body), {.deadline = deadline}).status();
+  return Call(method::kCreateSession, ToBytes(request), deadline);
 }
 
 Status RpcWorkerStub::DeleteSession(uint64_t session, const Deadline& deadline) {
   wire::WorkerSessionRequest request;
   request.set_session(session);
-  LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kDeleteSession, std::move(body), {.deadline = deadline}).status();
+  return Call(method::kDeleteSession, ToBytes(request), deadline);
 }
 
 Status RpcWorkerStub::RegisterGraph(const WorkerGraph& graph, const Deadline& deadline) {
@@ -64,8 +92,7 @@ Status RpcWorkerStub::RegisterGraph(const WorkerGraph& graph, const Deadline& de
     added->mutable_feeds()->Assign(part.feeds.begin(), part.feeds.end());
     added->mutable_fetches()->Assign(part.fetches.begin(), part.fetches.end());
   }
-  LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kRegisterGraph, std::move(body), {.deadline = deadline}).status();
+  return Call(method::kRegisterGraph, ToBytes(request), deadline);
 }
 
 void RpcWorkerStub::DeregisterGraph(uint64_t scope) {
@@ -75,29 +102,20 @@ void RpcWorkerStub::DeregisterGraph(uint64_t scope) {
                   {.deadline = Deadline::After(kCourtesy)}, [](const Result<std::string>&) {});
 }
 
+Status RpcWorkerStub::Connect(const std::vector<TaskStart>& tasks, const Deadline& deadline) {
+  wire::ConnectTasksRequest request;
+  for (const TaskStart& task : tasks) {
+    wire::Task* added = request.add_tasks();
+    added->set_number(task.number);
+    added->set_incarnation(task.incarnation);
+  }
+  request.set_wait_ms(WaitMs(deadline));
+  return Call(method::kConnectTasks, ToBytes(request), CallDeadline(deadline));
+}
+
 std::function<void()> RpcWorkerStub::RunGraph(const WorkerRun& run,
                                               const std::vector<Tensor>& feeds, RunDone done) {
-  wire::RunGraphRequest request;
-  request.set_session(run.session);
-  request.set_scope(run.scope);
-  request.set_step(run.step);
-  request.set_request_id(run.request_id);
-  request.set_seed(run.info.seed);
-  request.set_step_number(run.info.step);
-  request.set_timeout_ms(WaitMs(run.deadline));
-  for (const Tensor& feed : feeds) {
-    *request.add_feeds() = MetaOf(feed);
-  }
-  Result<std::string> body = PackTensors(request, feeds);
-  if (!body.ok()) {
-    done(body.status());
-    return nullptr;
-  }
-  const Deadline deadline = CallDeadline(run.deadline, CallLevel::kInner);
-  std::shared_ptr<RpcPending> pending = channel_->Start(
-      method::kRunGraph, std::move(body).value(), {.deadline = deadline},
-      [done = std::move(done)](const Result<std::string>& reply) { done(ReadTensors(reply)); });
-  return [pending] { pending->Cancel(); };
+  return runs_->Run(number_, run, feeds, std::move(done));
 }
 
 void RpcWorkerStub::CleanupGraph(uint64_t scope, uint64_t step, const Status& why) {
@@ -115,8 +133,7 @@ Status RpcWorkerStub::CleanupAll(const std::vector<std::string>& containers,
   for (const std::string& container : containers) {
     request.add_containers(container);
   }
-  LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kCleanupAll, std::move(body), {.deadline = deadline}).status();
+  return Call(method::kCleanupAll, ToBytes(request), deadline);
 }
 
 }  // namespace lockstep::cluster::internal

@@ -10,9 +10,8 @@ inline constexpr std::string_view kCreateSession = "/lockstep.cluster.Worker/Cre
 inline constexpr std::string_view kDeleteSession = "/lockstep.cluster.Worker/DeleteWorkerSession";
 inline constexpr std::string_view kRegisterGraph = "/lockstep.cluster.Worker/RegisterGraph";
 inline constexpr std::string_view kDeregisterGraph = "/lockstep.cluster.Worker/DeregisterGraph";
-inline constexpr std::string_view kRunGraph = "/lockstep.cluster.Worker/RunGraph";
+inline constexpr std::string_view kConnectTasks = "/lockstep.cluster.Worker/ConnectTasks";
 inline constexpr std::string_view kCleanupGraph = "/lockstep.cluster.Worker/CleanupGraph";
 inline constexpr std::string_view kCleanupAll = "/lockstep.cluster.Worker/CleanupAll";
-inline constexpr std::string_view kPutTensor = "/lockstep.cluster.Worker/PutTensor";
 
 }  // namespace lockstep::cluster::internal::worker_method

@@ -3,7 +3,6 @@
 #include "lockstep/cluster/internal/add_handler.h"
 #include "lockstep/cluster/internal/device_wire.h"
 #include "lockstep/cluster/internal/rpc_status.h"
-#include "lockstep/cluster/internal/tensor_codec.h"
 #include "lockstep/cluster/internal/worker_methods.h"
 
 namespace lockstep::cluster::internal {
@@ -28,28 +27,6 @@ WorkerGraph FromWire(const wire::RegisterGraphRequest& request) {
   return graph;
 }
 
-Result<std::string> RunGraph(Worker& worker, const RpcRequest& call,
-                             exec::Cancellation& cancellation) {
-  LS_ASSIGN_OR_RETURN(const Packed packed, SplitPacked(call.body));
-  LS_ASSIGN_OR_RETURN(const auto request, FromBytes<wire::RunGraphRequest>(packed.message));
-  LS_ASSIGN_OR_RETURN(const std::vector<Tensor> feeds,
-                      UnpackTensors(request.feeds(), packed.elements));
-  const WorkerRun run{
-      .session = request.session(),
-      .scope = request.scope(),
-      .step = request.step(),
-      .request_id = request.request_id(),
-      .info = {request.seed(), request.step_number(), 0},
-      .deadline = Deadline::After(std::chrono::milliseconds(request.timeout_ms())),
-  };
-  LS_ASSIGN_OR_RETURN(const std::vector<Tensor> fetches, worker.RunGraph(run, feeds, cancellation));
-  wire::Tensors answer;
-  for (const Tensor& tensor : fetches) {
-    *answer.add_tensors() = MetaOf(tensor);
-  }
-  return PackTensors(answer, fetches);
-}
-
 // What takes time goes to a thread.
 void StartOn(TaskThreads& threads, const Reply& reply, std::function<void()> work) {
   const Status status = threads.Start(std::move(work));
@@ -58,34 +35,10 @@ void StartOn(TaskThreads& threads, const Reply& reply, std::function<void()> wor
   }
 }
 
-void AddRuns(RpcHandlers& handlers, const WorkerPtr& worker, TaskThreads& threads) {
-  namespace method = worker_method;
-  handlers.emplace(method::kRunGraph, [worker, &threads](RpcRequest request, const Reply& reply) {
-    const auto cancellation = std::make_shared<exec::Cancellation>();
-    reply->OnCancel([cancellation] {
-      cancellation->Cancel(Cancelled("the master gave up the step, or has gone"));
-    });
-    const auto call = std::make_shared<RpcRequest>(std::move(request));
-    StartOn(threads, reply, [worker, call, cancellation, reply] {
-      reply->Finish(RunGraph(*worker, *call, *cancellation));
-    });
-  });
-  handlers.emplace(method::kPutTensor, [worker](const RpcRequest& request, const Reply& reply) {
-    const auto put = [&]() -> Status {
-      LS_ASSIGN_OR_RETURN(const Packed packed, SplitPacked(request.body));
-      LS_ASSIGN_OR_RETURN(const auto message, FromBytes<wire::PutTensorRequest>(packed.message));
-      MetaList metas;
-      *metas.Add() = message.tensor();
-      LS_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, UnpackTensors(metas, packed.elements));
-      return worker->PutTensor({message.scope(), message.step(), message.item()}, tensors[0]);
-    };
-    FinishEmpty(reply, put());
-  });
-}
-
 }  // namespace
 
-void AddWorkerHandlers(RpcHandlers& handlers, const WorkerPtr& worker, TaskThreads& threads) {
+void AddWorkerHandlers(RpcHandlers& handlers, const WorkerPtr& worker,
+                       const std::shared_ptr<RunService>& runs, TaskThreads& threads) {
   namespace method = worker_method;
   handlers.emplace(method::kGetStatus, [worker](const RpcRequest&, const Reply& reply) {
     reply->Finish(ToBytes(ToWire(worker->Devices())));
@@ -129,7 +82,18 @@ void AddWorkerHandlers(RpcHandlers& handlers, const WorkerPtr& worker, TaskThrea
         w.CleanupAll({request.containers().begin(), request.containers().end()});
         reply->Finish(std::string());
       });
-  AddRuns(handlers, worker, threads);
+  AddHandler<wire::ConnectTasksRequest>(
+      handlers, method::kConnectTasks, runs,
+      [runs, &threads](RunService&, const wire::ConnectTasksRequest& request, const Reply& reply) {
+        std::vector<TaskStart> tasks;
+        for (const wire::Task& task : request.tasks()) {
+          tasks.push_back({task.number(), task.incarnation()});
+        }
+        const Deadline deadline = Deadline::After(std::chrono::milliseconds(request.wait_ms()));
+        StartOn(threads, reply, [runs, tasks, deadline, reply] {
+          FinishEmpty(reply, runs->Connect(tasks, deadline));
+        });
+      });
 }
 
 }  // namespace lockstep::cluster::internal

@@ -19,14 +19,31 @@ constexpr std::chrono::milliseconds kCloseTimeout{10'000};
 
 }  // namespace
 
-Master::Master(MasterOptions options, const OpCatalog& catalog, StubMaker stubs)
+Master::Master(MasterOptions options, const OpCatalog& catalog, StubMaker stubs,
+               net::Progress& progress)
     : options_(std::move(options)),
       catalog_(catalog),
       stubs_(std::move(stubs)),
+      steps_(progress),
       requests_(kRememberedRequests) {}
 
 Master::~Master() {
   Close(Unavailable("the master has stopped"));
+  std::thread watch;
+  {
+    const MutexLock lock(mu_);
+    watch = std::move(watch_);
+  }
+  if (watch.joinable()) {
+    watch.join();
+  }
+}
+
+void Master::Close(const Status& why) {
+  steps_.Close(why);
+  const MutexLock lock(mu_);
+  closed_ = closed_.ok() ? why : closed_;
+  changed_.NotifyAll();
 }
 
 Result<std::unique_ptr<Graph>> Master::Parse(const std::string& graph) const {
@@ -96,11 +113,15 @@ Result<Master::Found> Master::FindWorkers(const std::vector<int>& numbers,
 
 Result<SessionHandle> Master::CreateSession(const std::string& graph, const SessionConfig& config,
                                             const Deadline& deadline) {
-  CloseIdle();
+  {
+    const MutexLock lock(mu_);
+    LS_TRY(closed_);
+  }
   SessionConfig effective = config;
   if (config.server_defaults) {
     effective.isolate = options_.def.session().isolate_session_state;
     effective.soft_placement = options_.def.session().allow_soft_placement;
+    effective.log_placement = options_.def.session().log_device_placement;
   }
   if (config.container.find('\0') != std::string::npos) {
     return InvalidArgument("the name of a container holds a zero byte");
@@ -125,7 +146,8 @@ Result<SessionHandle> Master::CreateSession(const std::string& graph, const Sess
                        .workers = std::move(found.workers),
                        .incarnations = std::move(found.incarnations),
                        .devices = std::move(devices),
-                       .steps = &steps_};
+                       .steps = &steps_,
+                       .log = options_.log};
   const auto workers = env.workers;
   auto session = std::make_shared<MasterSession>(handle.session, effective, std::move(env));
   LS_ASSIGN_OR_RETURN(handle.graph_version, session->SetGraph(std::move(parsed), 0));
@@ -138,7 +160,15 @@ Result<SessionHandle> Master::CreateSession(const std::string& graph, const Sess
     }
   }
   const MutexLock lock(mu_);
-  sessions_[handle.session] = {std::move(session), Deadline::Clock::now()};
+  const auto now = Deadline::Clock::now();
+  sessions_[handle.session] = {std::move(session), now, now, effective.lease};
+  const bool may_end = effective.lease.count() > 0 || options_.session_idle_timeout.count() > 0;
+  if (may_end && closed_.ok()) {
+    if (!watch_.joinable()) {
+      watch_ = std::thread([this] { WatchSessions(); });
+    }
+    changed_.NotifyAll();
+  }
   return handle;
 }
 
@@ -151,7 +181,19 @@ Result<std::shared_ptr<MasterSession>> Master::Find(uint64_t session) {
                     session, options_.def.task().ToString()));
   }
   found->second.used = Deadline::Clock::now();
+  found->second.heard = found->second.used;
   return found->second.session;
+}
+
+Status Master::KeepSession(uint64_t session, const Deadline& /*deadline*/) {
+  const MutexLock lock(mu_);
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) {
+    return Aborted(
+        fmt::format("session {:x} is not known at {}", session, options_.def.task().ToString()));
+  }
+  found->second.heard = Deadline::Clock::now();
+  return OkStatus();
 }
 
 Result<SessionHandle> Master::ExtendSession(const SessionHandle& handle, const std::string& graph,
@@ -203,27 +245,56 @@ Status Master::CloseSession(uint64_t session, const Deadline& deadline) {
   return found->Close(std::min(deadline, Deadline::After(kCloseTimeout)));
 }
 
-void Master::CloseIdle() {
-  if (options_.session_idle_timeout.count() == 0) {
-    return;
-  }
-  std::vector<std::shared_ptr<MasterSession>> idle;
-  {
-    const MutexLock lock(mu_);
-    const auto now = Deadline::Clock::now();
-    for (auto it = sessions_.begin(); it != sessions_.end();) {
-      // One that runs a step is held by it.
-      const bool held = it->second.session.use_count() > 1;
-      if (!held && now - it->second.used > options_.session_idle_timeout) {
-        idle.push_back(std::move(it->second.session));
-        it = sessions_.erase(it);
-      } else {
-        ++it;
-      }
+Deadline Master::TakeIdle(std::vector<std::shared_ptr<MasterSession>>& idle) {
+  const auto now = Deadline::Clock::now();
+  Deadline next = Deadline::Infinite();
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    Entry& entry = it->second;
+    // One that runs a step is held by it.
+    if (entry.session.use_count() > 1) {
+      entry.used = entry.heard = now;
+    }
+    Deadline due = Deadline::Infinite();
+    if (options_.session_idle_timeout.count() > 0) {
+      due = Deadline::At(entry.used + options_.session_idle_timeout);
+    }
+    if (entry.lease.count() > 0) {
+      due = std::min(due, Deadline::At(entry.heard + entry.lease));
+    }
+    if (due.expired()) {
+      idle.push_back(std::move(entry.session));
+      it = sessions_.erase(it);
+    } else {
+      next = std::min(next, due);
+      ++it;
     }
   }
-  for (const auto& session : idle) {
-    (void)session->Close(Deadline::After(kCloseTimeout));
+  return next;
+}
+
+void Master::WatchSessions() {
+  for (;;) {
+    std::vector<std::shared_ptr<MasterSession>> idle;
+    {
+      const MutexLock lock(mu_);
+      const Deadline next = TakeIdle(idle);
+      if (!closed_.ok()) {
+        return;
+      }
+      if (idle.empty()) {
+        changed_.WaitUntil(mu_, next);
+        continue;
+      }
+    }
+    for (const auto& session : idle) {
+      (void)session->Close(Deadline::After(kCloseTimeout));
+      // Not after Close: then the log may be gone.
+      const MutexLock lock(mu_);
+      if (closed_.ok() && options_.log != nullptr) {
+        options_.log->Info(fmt::format("{}: a session that nobody uses any more was closed",
+                                       options_.def.task().ToString()));
+      }
+    }
   }
 }
 

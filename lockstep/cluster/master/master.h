@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
 
+#include "lockstep/base/log.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/cluster/master/master_interface.h"
 #include "lockstep/cluster/master/master_session.h"
@@ -18,6 +20,8 @@ struct MasterOptions {
   ServerDef def;
   // A session that nobody used for so long is closed; 0: never.
   std::chrono::milliseconds session_idle_timeout{0};
+  // Where placements and sessions that were closed are reported; null: nowhere.
+  Log* log = nullptr;
 };
 
 class Master : public MasterInterface {
@@ -25,8 +29,8 @@ class Master : public MasterInterface {
   // The worker of a task, by number.
   using StubMaker = std::function<Result<std::shared_ptr<WorkerStub>>(int)>;
 
-  // The catalog must outlive it.
-  Master(MasterOptions options, const OpCatalog& catalog, StubMaker stubs);
+  // The catalog must outlive it, and `stubs` keep `progress` alive (RunningSteps).
+  Master(MasterOptions options, const OpCatalog& catalog, StubMaker stubs, net::Progress& progress);
   ~Master() override;
 
   Result<SessionHandle> CreateSession(const std::string& graph, const SessionConfig& config,
@@ -39,6 +43,7 @@ class Master : public MasterInterface {
   Status ReleaseCallable(uint64_t session, uint64_t callable, const Deadline& deadline) override
       LS_EXCLUDES(mu_);
   Status CloseSession(uint64_t session, const Deadline& deadline) override LS_EXCLUDES(mu_);
+  Status KeepSession(uint64_t session, const Deadline& deadline) override LS_EXCLUDES(mu_);
   // Session 0: of every task that this one sees.
   Result<std::vector<pass::DeviceAttributes>> ListDevices(uint64_t session,
                                                           const Deadline& deadline) override
@@ -50,14 +55,17 @@ class Master : public MasterInterface {
   void SetLost(std::map<int, Status> lost) { steps_.SetLost(std::move(lost)); }
 
   // Ends all steps and every later one.
-  void Close(const Status& why) { steps_.Close(why); }
+  void Close(const Status& why) LS_EXCLUDES(mu_);
 
   size_t num_sessions() const LS_EXCLUDES(mu_);
 
  private:
   struct Entry {
     std::shared_ptr<MasterSession> session;
+    // The last call, and the last sign of life of the client.
     Deadline::Clock::time_point used;
+    Deadline::Clock::time_point heard;
+    std::chrono::milliseconds lease;
   };
 
   struct Found {
@@ -71,7 +79,10 @@ class Master : public MasterInterface {
   // Asks all at once, so that one that is not there costs the deadline once.
   Result<Found> FindWorkers(const std::vector<int>& numbers, const Deadline& deadline) const;
   Result<std::shared_ptr<MasterSession>> Find(uint64_t session) LS_EXCLUDES(mu_);
-  void CloseIdle() LS_EXCLUDES(mu_);
+  // Closes sessions that nobody needs any more, until Close.
+  void WatchSessions() LS_EXCLUDES(mu_);
+  // The time when the next one may be due.
+  Deadline TakeIdle(std::vector<std::shared_ptr<MasterSession>>& idle) LS_REQUIRES(mu_);
 
   const MasterOptions options_;
   const OpCatalog& catalog_;
@@ -80,6 +91,10 @@ class Master : public MasterInterface {
   mutable Mutex mu_;
   std::map<uint64_t, Entry> sessions_ LS_GUARDED_BY(mu_);
   RequestIds requests_ LS_GUARDED_BY(mu_);
+  CondVar changed_;
+  Status closed_ LS_GUARDED_BY(mu_);
+  // Made with the first session that may have to be closed.
+  std::thread watch_ LS_GUARDED_BY(mu_);
 };
 
 }  // namespace lockstep::cluster

@@ -7,6 +7,7 @@
 // steps' ops say, with the task in the context.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,8 +29,12 @@ struct SessionConfig {
   bool isolate = false;
   // A device that is not there, or has no kernel, is replaced by another one of its task.
   bool soft_placement = false;
-  // Isolation and placement as the server's definition says, in place of the two fields above.
+  // The master's log says where every node of the graph runs.
+  bool log_placement = false;
+  // Isolation, placement and its log as the server's definition says, in place of the fields above.
   bool server_defaults = true;
+  // The session ends when nothing was heard of its client for so long (KeepSession); 0: never.
+  std::chrono::milliseconds lease{0};
   // Root of all randomness.
   uint64_t seed = 0;
 };
@@ -82,6 +87,8 @@ class MasterInterface {
                                         const Deadline& deadline) = 0;
   virtual Status ReleaseCallable(uint64_t session, uint64_t callable, const Deadline& deadline) = 0;
   virtual Status CloseSession(uint64_t session, const Deadline& deadline) = 0;
+  // The client is still there.
+  virtual Status KeepSession(uint64_t session, const Deadline& deadline) = 0;
   virtual Result<std::vector<pass::DeviceAttributes>> ListDevices(uint64_t session,
                                                                   const Deadline& deadline) = 0;
   // Forgets the variables of containers ("" is the default one) in every task, and closes every

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "lockstep/base/hmac.h"
-#include "lockstep/pass/partition.h"
+#include "lockstep/exec/step_status.h"
 #include "lockstep/pass/serialize_part.h"
 
 namespace lockstep::cluster {
@@ -81,6 +82,22 @@ int LocalPosition(std::vector<int>& positions, int position) {
   return static_cast<int>(positions.size()) - 1;
 }
 
+// Calls all at once. The first error that is no consequence of another one.
+Status CallAll(const std::vector<std::function<Status()>>& calls) {
+  exec::StepStatus status;
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < calls.size(); ++i) {
+    threads.emplace_back([&status, &call = calls[i]] { status.Add(call()); });
+  }
+  if (!calls.empty()) {
+    status.Add(calls[0]());
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return status.Get();
+}
+
 }  // namespace
 
 MasterSession::MasterSession(uint64_t id, SessionConfig config, MasterSessionEnv env)
@@ -107,6 +124,13 @@ Result<uint64_t> MasterSession::SetGraph(std::unique_ptr<Graph> graph, uint64_t 
   }
   LS_ASSIGN_OR_RETURN(pass::Placement placement,
                       pass::Place(*graph, env_.devices, {.soft = config_.soft_placement}, earlier));
+  if (config_.log_placement && env_.log != nullptr) {
+    const size_t known = state_.graph == nullptr ? 0 : state_.graph->nodes().size();
+    for (size_t i = known; i < placement.devices.size(); ++i) {
+      const Node& node = *graph->nodes()[i];
+      env_.log->Info(fmt::format("{} ({}): {}", node.name, node.op->name, placement.devices[i]));
+    }
+  }
   Deregister(state_);
   state_.graph = std::move(graph);
   state_.placement = std::move(placement);
@@ -162,13 +186,49 @@ Result<std::shared_ptr<MasterSession::Registered>> MasterSession::Register(
   }
   std::vector<std::shared_ptr<Registered>>& list = state_.registered[key];
   if (list.size() >= kMaxShapes) {
-    for (const TaskShare& share : list.front()->shares) {
-      share.stub->DeregisterGraph(list.front()->scope);
+    // Those that run are held by their runs.
+    const auto idle = std::find_if(list.begin(), list.end(),
+                                   [](const auto& entry) { return entry.use_count() == 1; });
+    if (idle != list.end()) {
+      for (const TaskShare& share : (*idle)->shares) {
+        share.stub->DeregisterGraph((*idle)->scope);
+      }
+      list.erase(idle);
     }
-    list.erase(list.begin());
   }
   list.push_back(registered);
   return registered;
+}
+
+Result<int> MasterSession::TaskOf(const std::string& device) const {
+  LS_ASSIGN_OR_RETURN(const DeviceName name, DeviceName::Parse(device));
+  const std::optional<int> number =
+      env_.cluster.NumberOf({name.job.value_or(""), name.task.value_or(-1)});
+  if (!number || env_.workers.find(*number) == env_.workers.end()) {
+    return InvalidArgument(fmt::format("this session has no task for '{}'", device));
+  }
+  return *number;
+}
+
+Result<std::map<int, std::set<int>>> MasterSession::PeersOf(
+    const pass::PartitionedGraph& graph) const {
+  std::map<int, std::set<int>> peers;
+  const auto add = [&peers](int a, int b) {
+    if (a != b) {
+      peers[a].insert(b);
+      peers[b].insert(a);
+    }
+  };
+  for (const pass::Part& part : graph.parts) {
+    LS_ASSIGN_OR_RETURN(const int number, TaskOf(part.device));
+    add(env_.number, number);
+  }
+  for (const pass::Transfer& transfer : graph.transfers) {
+    LS_ASSIGN_OR_RETURN(const int source, TaskOf(transfer.source));
+    LS_ASSIGN_OR_RETURN(const int destination, TaskOf(transfer.destination));
+    add(source, destination);
+  }
+  return peers;
 }
 
 Status MasterSession::RegisterWithTasks(pass::SpecializedGraph graph, Registered& registered,
@@ -177,23 +237,18 @@ Status MasterSession::RegisterWithTasks(pass::SpecializedGraph graph, Registered
   std::map<int, WorkerGraph> by_task;
   std::map<int, TaskShare> shares;
   for (const pass::Part& part : partitioned.parts) {
-    LS_ASSIGN_OR_RETURN(const DeviceName device, DeviceName::Parse(part.device));
-    const std::optional<int> number =
-        env_.cluster.NumberOf({device.job.value_or(""), device.task.value_or(-1)});
-    if (!number || env_.workers.find(*number) == env_.workers.end()) {
-      return InvalidArgument(fmt::format("this session has no task for '{}'", part.device));
-    }
+    LS_ASSIGN_OR_RETURN(const int number, TaskOf(part.device));
     WorkerPart made;
     made.device = part.device;
     LS_ASSIGN_OR_RETURN(made.graph, pass::SerializePart(part));
-    TaskShare& share = shares[*number];
+    TaskShare& share = shares[number];
     for (const int position : part.feeds) {
       made.feeds.push_back(LocalPosition(share.feeds, position));
     }
     for (const int position : part.fetches) {
       made.fetches.push_back(LocalPosition(share.fetches, position));
     }
-    by_task[*number].parts.push_back(std::move(made));
+    by_task[number].parts.push_back(std::move(made));
   }
   for (auto& [number, share] : shares) {
     share.number = number;
@@ -204,7 +259,6 @@ Status MasterSession::RegisterWithTasks(pass::SpecializedGraph graph, Registered
     worker_graph.incarnation = env_.incarnations.at(number);
     worker_graph.num_feeds = static_cast<int>(share.feeds.size());
     worker_graph.num_fetches = static_cast<int>(share.fetches.size());
-    LS_TRY(share.stub->RegisterGraph(worker_graph, deadline));
     // This process's own part runs on the thread that starts the others, so after them.
     if (number == env_.number) {
       registered.shares.push_back(share);
@@ -212,25 +266,34 @@ Status MasterSession::RegisterWithTasks(pass::SpecializedGraph graph, Registered
       registered.shares.insert(registered.shares.begin(), share);
     }
   }
-  return OkStatus();
+  std::vector<std::function<Status()>> calls;
+  for (const auto& [number, worker_graph] : by_task) {
+    calls.emplace_back([&stub = *env_.workers.at(number), &worker_graph = worker_graph, &deadline] {
+      return stub.RegisterGraph(worker_graph, deadline);
+    });
+  }
+  LS_TRY(CallAll(calls));
+  LS_ASSIGN_OR_RETURN(const auto peers, PeersOf(partitioned));
+  calls.clear();
+  for (const auto& [number, others] : peers) {
+    std::vector<TaskStart> tasks;
+    for (const int other : others) {
+      tasks.push_back({other, env_.incarnations.at(other)});
+    }
+    calls.emplace_back([&stub = *env_.workers.at(number), tasks, &deadline] {
+      return stub.Connect(tasks, deadline);
+    });
+  }
+  return CallAll(calls);
 }
 
 Result<std::vector<Tensor>> MasterSession::RunRegistered(Registered& registered,
                                                          const StepRequest& request,
                                                          size_t num_fetches) {
-  WorkerRun run{.session = id_,
-                .scope = registered.scope,
-                .step = 0,
-                .request_id = 0,
-                .info = {config_.seed, 0, 0},
-                .deadline = request.deadline};
-  LS_ASSIGN_OR_RETURN(run.request_id, RandomNonZero());
-  {
-    const MutexLock lock(mu_);
-    run.info.step = next_step_number_++;
-  }
-  const MutexLock one(registered.run_mu);
-  run.step = registered.next_step++;
+  const WorkerRun run{.scope = registered.scope,
+                      .step = registered.next_step.fetch_add(1),
+                      .info = {config_.seed, next_step_number_.fetch_add(1), 0},
+                      .deadline = request.deadline};
   return env_.steps->Run(run, registered.shares, request.feeds, num_fetches);
 }
 
@@ -286,12 +349,15 @@ Status MasterSession::Close(const Deadline& deadline) {
     const MutexLock lock(mu_);
     closed_ = true;
   }
-  Status status;
+  std::vector<std::function<Status()>> calls;
   for (const auto& [number, stub] : env_.workers) {
-    const Status one = stub->DeleteSession(id_, deadline);
-    status = status.ok() ? one : status;
+    // One that is lost has forgotten it, or will not answer.
+    if (!env_.steps->IsLost(number)) {
+      calls.emplace_back(
+          [this, &stub = *stub, &deadline] { return stub.DeleteSession(id_, deadline); });
+    }
   }
-  return status;
+  return CallAll(calls);
 }
 
 }  // namespace lockstep::cluster

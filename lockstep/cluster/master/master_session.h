@@ -1,17 +1,23 @@
 // MasterSession: one client's graph on its tasks. The graph is placed whole; what a signature needs
 // is cut out, partitioned and registered with the tasks once for each shape of the feeds, and then
-// run by number. Thread-safe; runs of one signature exclude each other.
+// run by number. Thread-safe; runs of one signature too may be under way at the same time.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/log.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/cluster/master/master_interface.h"
 #include "lockstep/cluster/master/step.h"
 #include "lockstep/graph/graph.h"
+#include "lockstep/pass/partition.h"
 #include "lockstep/pass/place.h"
 #include "lockstep/pass/specialize.h"
 
@@ -27,6 +33,8 @@ struct MasterSessionEnv {
   std::map<int, uint64_t> incarnations;
   pass::DeviceSet devices;
   RunningSteps* steps = nullptr;
+  // May be null.
+  Log* log = nullptr;
 };
 
 class MasterSession {
@@ -53,8 +61,7 @@ class MasterSession {
     uint64_t scope = 0;
     std::vector<Shape> shapes;
     std::vector<TaskShare> shares;
-    Mutex run_mu;
-    uint64_t next_step LS_GUARDED_BY(run_mu) = 1;
+    std::atomic<uint64_t> next_step = 1;
   };
 
   // A graph and what was made of it; replaced whole by SetGraph.
@@ -72,6 +79,9 @@ class MasterSession {
                                                const Deadline& deadline) LS_REQUIRES(mu_);
   Status RegisterWithTasks(pass::SpecializedGraph graph, Registered& registered,
                            const Deadline& deadline);
+  // For each task those that it has transfers with, and the master.
+  Result<std::map<int, std::set<int>>> PeersOf(const pass::PartitionedGraph& graph) const;
+  Result<int> TaskOf(const std::string& device) const;
   Result<std::vector<Tensor>> RunRegistered(Registered& registered, const StepRequest& request,
                                             size_t num_fetches);
   void Deregister(GraphState& state);
@@ -79,12 +89,12 @@ class MasterSession {
   const uint64_t id_;
   const SessionConfig config_;
   const MasterSessionEnv env_;
+  std::atomic<int64_t> next_step_number_ = 0;
   Mutex mu_;
   GraphState state_ LS_GUARDED_BY(mu_);
   uint64_t version_ LS_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, SignatureNames> callables_ LS_GUARDED_BY(mu_);
   uint64_t next_callable_ LS_GUARDED_BY(mu_) = 1;
-  int64_t next_step_number_ LS_GUARDED_BY(mu_) = 0;
   bool closed_ LS_GUARDED_BY(mu_) = false;
 };
 

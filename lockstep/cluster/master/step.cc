@@ -1,14 +1,18 @@
 #include "lockstep/cluster/master/step.h"
 
+#include <atomic>
+
 #include "lockstep/exec/step_status.h"
 
 namespace lockstep::cluster {
 
 struct RunningSteps::Step {
-  Step(const WorkerRun& the_run, const std::vector<TaskShare>& the_shares, size_t num_fetches)
-      : run(the_run),
+  Step(net::Progress& the_progress, const WorkerRun& the_run,
+       const std::vector<TaskShare>& the_shares, size_t num_fetches)
+      : progress(the_progress),
+        run(the_run),
         shares(the_shares),
-        remaining(the_shares.size()),
+        remaining(static_cast<int32_t>(the_shares.size())),
         fetches(num_fetches),
         give_ups(the_shares.size()),
         given_up(the_shares.size(), false) {}
@@ -16,15 +20,19 @@ struct RunningSteps::Step {
   // The first error stops everybody.
   void Fail(const Status& why) {
     status.Add(why);
+    std::vector<std::shared_ptr<WorkerStub>> stubs;
     {
       const MutexLock lock(mu);
       if (stopped) {
         return;
       }
       stopped = true;
+      for (const TaskShare& share : shares) {
+        stubs.push_back(share.stub);
+      }
     }
-    for (const TaskShare& share : shares) {
-      share.stub->CleanupGraph(run.scope, run.step, exec::StoppedBecauseOf(why));
+    for (const auto& stub : stubs) {
+      stub->CleanupGraph(run.scope, run.step, exec::StoppedBecauseOf(why));
     }
   }
 
@@ -32,6 +40,9 @@ struct RunningSteps::Step {
     std::function<void()> give_up;
     {
       const MutexLock lock(mu);
+      if (share >= shares.size()) {
+        return;
+      }
       given_up[share] = true;
       give_up = give_ups[share];
     }
@@ -52,30 +63,40 @@ struct RunningSteps::Step {
     }
   }
 
-  void OnDone(const TaskShare& share, Result<std::vector<Tensor>> result) {
-    if (result.ok() && result->size() != share.fetches.size()) {
+  // `positions` are those of the task's fetches.
+  void OnDone(const std::vector<int>& positions, Result<std::vector<Tensor>> result) {
+    if (result.ok() && result->size() != positions.size()) {
       result = Internal("a task gave another number of fetches than was asked for");
     }
     if (!result.ok()) {
       Fail(result.status());
-    }
-    const MutexLock lock(mu);
-    if (result.ok()) {
-      for (size_t i = 0; i < share.fetches.size(); ++i) {
-        fetches[static_cast<size_t>(share.fetches[i])] = std::move((*result)[i]);
+    } else {
+      const MutexLock lock(mu);
+      for (size_t i = 0; i < positions.size(); ++i) {
+        fetches[static_cast<size_t>(positions[i])] = std::move((*result)[i]);
       }
     }
-    --remaining;
-    ended.NotifyAll();
+    if (remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      progress.Notify(remaining);
+    }
   }
 
+  // What callbacks that end late must not be the last to hold.
+  void Release() {
+    std::vector<TaskShare> held;
+    std::vector<std::function<void()>> held_too;
+    const MutexLock lock(mu);
+    held.swap(shares);
+    held_too.swap(give_ups);
+  }
+
+  net::Progress& progress;
   const WorkerRun run;
-  const std::vector<TaskShare> shares;
   exec::StepStatus status;
   Mutex mu;
-  CondVar ended;
   bool stopped LS_GUARDED_BY(mu) = false;
-  size_t remaining LS_GUARDED_BY(mu);
+  std::vector<TaskShare> shares LS_GUARDED_BY(mu);
+  std::atomic<int32_t> remaining;
   std::vector<Tensor> fetches LS_GUARDED_BY(mu);
   std::vector<std::function<void()>> give_ups LS_GUARDED_BY(mu);
   std::vector<bool> given_up LS_GUARDED_BY(mu);
@@ -85,7 +106,7 @@ Result<std::vector<Tensor>> RunningSteps::Run(const WorkerRun& run,
                                               const std::vector<TaskShare>& shares,
                                               const std::vector<Tensor>& feeds,
                                               size_t num_fetches) {
-  const auto step = std::make_shared<Step>(run, shares, num_fetches);
+  const auto step = std::make_shared<Step>(progress_, run, shares, num_fetches);
   {
     const MutexLock lock(mu_);
     LS_TRY(closed_);
@@ -97,28 +118,24 @@ Result<std::vector<Tensor>> RunningSteps::Run(const WorkerRun& run,
     }
     steps_.insert(step);
   }
-  for (size_t i = 0; i < step->shares.size(); ++i) {
-    const TaskShare& share = step->shares[i];
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const TaskShare& share = shares[i];
     std::vector<Tensor> task_feeds;
     for (const int position : share.feeds) {
       task_feeds.push_back(feeds[static_cast<size_t>(position)]);
     }
     step->SetGiveUp(i, share.stub->RunGraph(run, task_feeds,
                                             [step, &share](Result<std::vector<Tensor>> result) {
-                                              step->OnDone(share, std::move(result));
+                                              step->OnDone(share.fetches, std::move(result));
                                             }));
   }
-  {
-    const MutexLock lock(step->mu);
-    while (step->remaining > 0) {
-      // Every run ends by the step's deadline, and the calls shortly after.
-      step->ended.WaitUntil(step->mu, Deadline::Infinite());
-    }
-  }
+  // Every run ends by the step's deadline, or a few seconds later.
+  progress_.Await(step->remaining);
   {
     const MutexLock lock(mu_);
     steps_.erase(step);
   }
+  step->Release();
   LS_TRY(step->status.Get());
   const MutexLock lock(step->mu);
   return std::move(step->fetches);
@@ -136,6 +153,7 @@ void RunningSteps::SetLost(std::map<int, Status> lost) {
     const MutexLock lock(mu_);
     lost_ = std::move(lost);
     for (const auto& step : steps_) {
+      const MutexLock step_lock(step->mu);
       for (size_t i = 0; i < step->shares.size(); ++i) {
         const auto found = lost_.find(step->shares[i].number);
         if (found != lost_.end()) {
@@ -148,6 +166,11 @@ void RunningSteps::SetLost(std::map<int, Status> lost) {
     failure.step->Fail(failure.why);
     failure.step->GiveUp(failure.share);
   }
+}
+
+bool RunningSteps::IsLost(int number) const {
+  const MutexLock lock(mu_);
+  return lost_.count(number) > 0;
 }
 
 void RunningSteps::Close(const Status& why) {

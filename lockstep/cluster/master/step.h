@@ -10,6 +10,7 @@
 
 #include "lockstep/base/mutex.h"
 #include "lockstep/cluster/master/worker_stub.h"
+#include "lockstep/net/progress.h"
 
 namespace lockstep::cluster {
 
@@ -26,6 +27,9 @@ struct TaskShare {
 // Thread-safe.
 class RunningSteps {
  public:
+  // By which runs at other tasks come to an end; must outlive it.
+  explicit RunningSteps(net::Progress& progress) : progress_(progress) {}
+
   // Blocks until no task works on the step any more. `shares` with this process's task last.
   Result<std::vector<Tensor>> Run(const WorkerRun& run, const std::vector<TaskShare>& shares,
                                   const std::vector<Tensor>& feeds, size_t num_fetches)
@@ -34,13 +38,16 @@ class RunningSteps {
   // Ends the steps in which a task of `lost` takes part; later ones with one of them fail at once.
   void SetLost(std::map<int, Status> lost) LS_EXCLUDES(mu_);
 
+  bool IsLost(int number) const LS_EXCLUDES(mu_);
+
   // Ends all, and every later one.
   void Close(const Status& why) LS_EXCLUDES(mu_);
 
  private:
   struct Step;
 
-  Mutex mu_;
+  net::Progress& progress_;
+  mutable Mutex mu_;
   std::set<std::shared_ptr<Step>> steps_ LS_GUARDED_BY(mu_);
   std::map<int, Status> lost_ LS_GUARDED_BY(mu_);
   Status closed_ LS_GUARDED_BY(mu_);

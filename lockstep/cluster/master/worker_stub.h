@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cluster/coordinator/membership_view.h"
 #include "lockstep/cluster/worker/worker.h"
 
 namespace lockstep::cluster {
@@ -22,6 +23,8 @@ class WorkerStub {
                                const Deadline& deadline) = 0;
   virtual Status DeleteSession(uint64_t session, const Deadline& deadline) = 0;
   virtual Status RegisterGraph(const WorkerGraph& graph, const Deadline& deadline) = 0;
+  // Makes data links to these tasks, which are asked for the other end at the same time.
+  virtual Status Connect(const std::vector<TaskStart>& tasks, const Deadline& deadline) = 0;
   // Without an answer.
   virtual void DeregisterGraph(uint64_t scope) = 0;
   // `done` is called exactly once; may block until then. What is returned, if anything, gives the
@@ -32,52 +35,6 @@ class WorkerStub {
   virtual void CleanupGraph(uint64_t scope, uint64_t step, const Status& why) = 0;
   virtual Status CleanupAll(const std::vector<std::string>& containers,
                             const Deadline& deadline) = 0;
-};
-
-// The worker of this process, without RPC.
-class LocalWorkerStub : public WorkerStub {
- public:
-  explicit LocalWorkerStub(std::shared_ptr<Worker> worker) : worker_(std::move(worker)) {}
-
-  Result<std::vector<pass::DeviceAttributes>> GetStatus(const Deadline& /*deadline*/) override {
-    return worker_->Devices();
-  }
-
-  Status CreateSession(uint64_t session, const SessionPlace& place,
-                       const Deadline& /*deadline*/) override {
-    return worker_->CreateSession(session, place);
-  }
-
-  Status DeleteSession(uint64_t session, const Deadline& /*deadline*/) override {
-    worker_->DeleteSession(session);
-    return OkStatus();
-  }
-
-  Status RegisterGraph(const WorkerGraph& graph, const Deadline& /*deadline*/) override {
-    return worker_->RegisterGraph(graph);
-  }
-
-  void DeregisterGraph(uint64_t scope) override { worker_->DeregisterGraph(scope); }
-
-  std::function<void()> RunGraph(const WorkerRun& run, const std::vector<Tensor>& feeds,
-                                 RunDone done) override {
-    exec::Cancellation cancellation;
-    done(worker_->RunGraph(run, feeds, cancellation));
-    return nullptr;
-  }
-
-  void CleanupGraph(uint64_t scope, uint64_t step, const Status& why) override {
-    worker_->CleanupGraph(scope, step, why);
-  }
-
-  Status CleanupAll(const std::vector<std::string>& containers,
-                    const Deadline& /*deadline*/) override {
-    worker_->CleanupAll(containers);
-    return OkStatus();
-  }
-
- private:
-  const std::shared_ptr<Worker> worker_;
 };
 
 }  // namespace lockstep::cluster

@@ -7,13 +7,15 @@
 #include "lockstep/base/hmac.h"
 #include "lockstep/cluster/internal/channel_cache.h"
 #include "lockstep/cluster/internal/coordinator_service.h"
+#include "lockstep/cluster/internal/fixed_links.h"
+#include "lockstep/cluster/internal/local_worker_stub.h"
 #include "lockstep/cluster/internal/master_service.h"
 #include "lockstep/cluster/internal/rpc_server.h"
-#include "lockstep/cluster/internal/rpc_tensor_sender.h"
 #include "lockstep/cluster/internal/rpc_worker_stub.h"
 #include "lockstep/cluster/internal/task_threads.h"
 #include "lockstep/cluster/internal/worker_service.h"
 #include "lockstep/cluster/master/master.h"
+#include "lockstep/cluster/server/data_links.h"
 #include "lockstep/op/catalog.h"
 
 namespace lockstep::cluster {
@@ -23,17 +25,23 @@ using std::chrono::milliseconds;
 
 // Calls that run when the server stops have this long to end by themselves.
 constexpr milliseconds kDrain{2000};
+// What was sent over data links has this long to get on its way.
+constexpr milliseconds kFlush{1000};
 
 }  // namespace
 
 // What a started server consists of. Members are ended in the order of Shutdown.
 struct Server::Running {
   std::unique_ptr<internal::CoordinatorService> service;  // null unless hosted here
+  const std::shared_ptr<LostTasks> lost = std::make_shared<LostTasks>();
+  std::shared_ptr<TaskLinks> links;
+  std::shared_ptr<DataLinks> data_links;  // the same; null over a simulated network
   std::shared_ptr<Worker> worker;
+  std::shared_ptr<internal::RunService> runs;
   std::shared_ptr<Master> master;
   std::unique_ptr<internal::TaskThreads> threads;
   std::unique_ptr<internal::RpcServer> rpc;
-  std::unique_ptr<CoordinatorClient> client;
+  std::shared_ptr<CoordinatorClient> client;
 
   ~Running() { Shutdown(Unavailable("the server has stopped")); }
 
@@ -48,13 +56,26 @@ struct Server::Running {
 
   void Shutdown(const Status& why) {
     Abort(why);
+    if (worker != nullptr) {
+      worker->Stop(why);
+    }
+    if (data_links != nullptr) {
+      data_links->Stop();
+    }
     client.reset();
     if (service != nullptr) {
       service->Stop(Unavailable("the coordinator has stopped"));
     }
+    // Ends what waits for other tasks, and with it the calls that do.
+    if (links != nullptr) {
+      links->transport()->Close(Deadline::After(kFlush));
+    }
     if (rpc != nullptr) {
       rpc->Shutdown(Deadline::After(kDrain));
       rpc.reset();
+    }
+    if (runs != nullptr) {
+      runs->Stop();
     }
     // After the calls have ended, and before what they use.
     threads.reset();
@@ -97,31 +118,54 @@ Status Server::Start(const Deadline& deadline) {
   return StartLocked(deadline).With(def_.task().ToString());
 }
 
+Status Server::MakeLinks(Running& running, uint64_t incarnation) const {
+  const bool simulated = def_.transport() == "sim";
+  if (simulated != (options_.sim_transport != nullptr)) {
+    return InvalidArgument(fmt::format("the transport is {}, and {} simulated one is given",
+                                       def_.transport(), simulated ? "no" : "a"));
+  }
+  if (simulated) {
+    running.links = std::make_shared<internal::FixedLinks>(options_.sim_transport);
+    return OkStatus();
+  }
+  LS_ASSIGN_OR_RETURN(running.data_links, DataLinks::Create({.def = def_,
+                                                             .incarnation = incarnation,
+                                                             .security = options_.security,
+                                                             .heartbeat = options_.heartbeat,
+                                                             .log = options_.log}));
+  running.links = running.data_links;
+  return OkStatus();
+}
+
 Status Server::MakeServices(Running& running, uint64_t incarnation) const {
+  LS_TRY(MakeLinks(running, incarnation));
+  const std::shared_ptr<net::Transport>& transport = running.links->transport();
   const auto channels = std::make_shared<internal::ChannelCache>(def_.cluster(), options_.security);
-  LS_ASSIGN_OR_RETURN(
-      running.worker,
-      Worker::Create({.cluster = def_.cluster(),
-                      .number = def_.number(),
-                      .devices = options_.devices,
-                      .threads_per_device = options_.threads_per_device},
-                     incarnation,
-                     std::make_unique<internal::RpcTensorSender>(def_.number(), channels)));
-  const auto stubs = [channels, worker = running.worker,
+  LS_ASSIGN_OR_RETURN(running.worker,
+                      Worker::Create({.cluster = def_.cluster(),
+                                      .number = def_.number(),
+                                      .devices = options_.devices,
+                                      .threads_per_device = options_.threads_per_device},
+                                     incarnation, transport));
+  running.runs = std::make_shared<internal::RunService>(running.worker, running.links);
+  const auto stubs = [channels, worker = running.worker, runs = running.runs,
+                      clients = std::make_shared<internal::RunClient>(transport),
+                      lost = running.lost,
                       self = def_.number()](int number) -> Result<std::shared_ptr<WorkerStub>> {
     if (number == self) {
-      return std::shared_ptr<WorkerStub>(std::make_shared<LocalWorkerStub>(worker));
+      return std::shared_ptr<WorkerStub>(std::make_shared<internal::LocalWorkerStub>(worker, runs));
     }
     LS_ASSIGN_OR_RETURN(std::shared_ptr<internal::RpcChannel> channel, channels->Get(number));
     return std::shared_ptr<WorkerStub>(
-        std::make_shared<internal::RpcWorkerStub>(std::move(channel)));
+        std::make_shared<internal::RpcWorkerStub>(std::move(channel), clients, lost, number));
   };
   running.master = std::make_shared<Master>(
-      MasterOptions{.def = def_, .session_idle_timeout = options_.session_idle_timeout},
-      op::Catalog(), stubs);
+      MasterOptions{
+          .def = def_, .session_idle_timeout = options_.session_idle_timeout, .log = options_.log},
+      op::Catalog(), stubs, transport->progress());
   running.threads = std::make_unique<internal::TaskThreads>();
   internal::RpcHandlers handlers;
-  internal::AddWorkerHandlers(handlers, running.worker, *running.threads);
+  internal::AddWorkerHandlers(handlers, running.worker, running.runs, *running.threads);
   internal::AddMasterHandlers(handlers, running.master, *running.threads);
   if (def_.number() == coordinator_) {
     LS_ASSIGN_OR_RETURN(running.service, internal::CoordinatorService::Create(
@@ -148,6 +192,9 @@ Status Server::Connect(Running& running, uint64_t incarnation) {
   client.on_view = [this](const MembershipView& view) { OnView(view); };
   client.on_failure = [this](const Status& why) { OnFailure(why); };
   LS_ASSIGN_OR_RETURN(running.client, CoordinatorClient::Create(std::move(client)));
+  if (running.data_links != nullptr) {
+    running.data_links->SetCoordinator(running.client);
+  }
   return OkStatus();
 }
 
@@ -193,13 +240,21 @@ void Server::OnView(const MembershipView& view) {
     }
     view_ = view;
     Status failure;
+    Status gave_up;
     for (const int number : def_.VisibleTasks()) {
       const Member& member = view.members[static_cast<size_t>(number)];
       if (member.state == MemberState::kLost) {
         lost_tasks[number] = member.reason;
         failure = failure.ok() ? member.reason : failure;
       }
+      if (member.state == MemberState::kLeft && !member.reason.ok() && gave_up.ok()) {
+        gave_up = Unavailable(fmt::format(
+            "{} gave up: {}", def_.cluster().tasks()[static_cast<size_t>(number)].id.ToString(),
+            member.reason.ToString()));
+      }
     }
+    // Who is lost is the cause, who gave up mostly a consequence.
+    failure = failure.ok() ? gave_up : failure;
     if (!failure.ok() && failure_.ok()) {
       lost = failure.message();
     }
@@ -207,6 +262,10 @@ void Server::OnView(const MembershipView& view) {
     changed_.NotifyAll();
   }
   if (running != nullptr) {
+    running->lost->Set(lost_tasks);
+    for (const auto& [number, why] : lost_tasks) {
+      running->links->transport()->FailPeer(number, why);
+    }
     if (!lost_tasks.empty()) {
       // Other masters may be among the lost: whatever waits for tensors of such a step ends.
       running->worker->AbortRuns(lost_tasks.begin()->second);
@@ -313,7 +372,7 @@ Status Server::AwaitOthers(Running& running, const Deadline& deadline) const {
   }
 }
 
-Status Server::Stop(const Deadline& deadline) {
+Status Server::Stop(const Deadline& deadline, const Status& outcome) {
   const MutexLock lifecycle(lifecycle_mu_);
   std::shared_ptr<Running> running;
   {
@@ -326,7 +385,7 @@ Status Server::Stop(const Deadline& deadline) {
   // With no time to say good-bye, the others find out by themselves.
   Status status;
   if (!deadline.expired() && running->client->failure().ok()) {
-    status = running->client->Leave(deadline);
+    status = running->client->Leave(outcome, deadline);
   }
   if (running->service != nullptr && !deadline.expired()) {
     const Status others = AwaitOthers(*running, deadline);

@@ -24,6 +24,7 @@
 #include "lockstep/cluster/coordinator/membership_view.h"
 #include "lockstep/cluster/security/security_options.h"
 #include "lockstep/cluster/spec/server_def.h"
+#include "lockstep/net/transport.h"
 
 namespace lockstep::cluster {
 
@@ -34,8 +35,11 @@ struct ServerOptions {
   // Of this task: CPU devices, and threads that one kernel may use on a device.
   int devices = 1;
   int threads_per_device = 1;
-  // A session that nobody used for so long is closed when the next one begins; 0: never.
+  // A session that nobody used for so long is closed; 0: never. (One whose client is gone is
+  // closed anyway: RemoteSessionOptions::lease.)
   std::chrono::milliseconds session_idle_timeout{0};
+  // For the transport `sim`: connects all tasks already, and is closed when the server stops.
+  std::shared_ptr<net::Transport> sim_transport = nullptr;
   // Where to report what happens; null: nowhere. Must outlive the server.
   Log* log = nullptr;
 };
@@ -58,13 +62,14 @@ class Server {
   // wrong or who is missing, nothing is left running and the state is as before.
   Status Start(const Deadline& deadline);
 
-  // Serves until the job is over (OK), a task that this one sees is lost (UNAVAILABLE, with its
-  // name), this server is stopped (CANCELLED), or the deadline passes.
+  // Serves until the job is over (OK), a task that this one sees is lost or gave up (UNAVAILABLE,
+  // with its name and why), this server is stopped (CANCELLED), or the deadline passes.
   Status Join(const Deadline& deadline);
 
   // Leaves the job and frees the port. The chief first waits until the others have left; when the
-  // deadline passes it stops anyway and says who has not.
-  Status Stop(const Deadline& deadline);
+  // deadline passes it stops anyway and says who has not. A task that could not do its work says
+  // why with `outcome`: then the others' Join ends with it, instead of with success.
+  Status Stop(const Deadline& deadline, const Status& outcome = OkStatus());
 
   State state() const;
 
@@ -85,13 +90,15 @@ class Server {
 
   MembershipView view() const;
 
-  // The loss of a task that this one sees, or why this one is out of the job; OK while all is well.
+  // The loss of a task that this one sees, or why one gave up, or why this one is out of the job;
+  // OK while all is well.
   Status failure() const;
 
  private:
   struct Running;
 
   Status StartLocked(const Deadline& deadline);
+  Status MakeLinks(Running& running, uint64_t incarnation) const;
   // Worker, master and what they need.
   Status MakeServices(Running& running, uint64_t incarnation) const;
   Status Connect(Running& running, uint64_t incarnation);

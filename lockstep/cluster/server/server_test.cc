@@ -130,7 +130,7 @@ TEST(ServerTest, OtherSpecsAreRefused) {
 
 TEST(ServerTest, AnIndexIsTakenOnce) {
   const ClusterSpec spec = LocalSpec({{"worker", 2}});
-  const ServerOptions options{.heartbeat = milliseconds(500)};
+  const ServerOptions options{.heartbeat = milliseconds(2000)};
   LocalCluster cluster(spec, options);
   ASSERT_TRUE(cluster.Start(Soon()).ok());
   auto claimant = Server::Create(DefOf(spec, "worker", 1, FreePorts(1).front()), options).value();
@@ -171,6 +171,35 @@ TEST(ServerTest, ALostCoordinatorIsKnown) {
     return joined.code() == StatusCode::kUnavailable ? OkStatus() : joined;
   });
   EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(ServerTest, ATaskThatGivesUpIsNoSuccess) {
+  LocalCluster cluster(LocalSpec({{"ps", 1}, {"worker", 2}}), {});
+  ASSERT_TRUE(cluster.Start(Soon()).ok());
+  const Status status = cluster.ForEach([&](Server& server) {
+    if (server.def().task() == TaskId{"worker", 1}) {
+      return server.Stop(Soon(), InvalidArgument("the data are no good"));
+    }
+    const Status joined = server.Join(Soon());
+    EXPECT_EQ(joined.code(), StatusCode::kUnavailable) << joined.ToString();
+    EXPECT_TRUE(Contains(joined, "/job:worker/task:1 gave up: ")) << joined.ToString();
+    EXPECT_TRUE(Contains(joined, "the data are no good")) << joined.ToString();
+    return server.Stop(Soon());
+  });
+  EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(ServerTest, TransportsThatCannotBeUsedAreRefused) {
+  const ClusterSpec spec = LocalSpec({{"worker", 1}});
+  const auto start = [&](const std::string& transport, const ServerOptions& options) {
+    ServerDef::Options def;
+    def.transport = transport;
+    auto server = Server::Create(ServerDef::Create(spec, std::move(def)).value(), options).value();
+    return server->Start(Soon());
+  };
+  EXPECT_TRUE(start("shm", {}).ok());
+  const Status sim = start("sim", {});
+  EXPECT_EQ(sim.code(), StatusCode::kInvalidArgument) << sim.ToString();
 }
 
 TEST(ServerTest, JoinHasADeadline) {

@@ -46,13 +46,19 @@ ClusterSpec LocalSpec(const std::map<std::string, int>& jobs) {
 }
 
 LocalCluster::LocalCluster(ClusterSpec spec, const ServerOptions& options)
+    : LocalCluster(std::move(spec), "auto", [&](int) { return options; }) {}
+
+LocalCluster::LocalCluster(ClusterSpec spec, const std::string& transport,
+                           const std::function<ServerOptions(int)>& options)
     : spec_(std::move(spec)) {
   for (const ClusterSpec::Task& task : spec_.tasks()) {
     ServerDef::Options def;
     def.job = task.id.job;
     def.index = task.id.index;
-    servers_.push_back(
-        Server::Create(ServerDef::Create(spec_, std::move(def)).value(), options).value());
+    def.transport = transport;
+    servers_.push_back(Server::Create(ServerDef::Create(spec_, std::move(def)).value(),
+                                      options(static_cast<int>(servers_.size())))
+                           .value());
   }
 }
 

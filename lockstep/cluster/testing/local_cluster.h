@@ -22,6 +22,9 @@ ClusterSpec LocalSpec(const std::map<std::string, int>& jobs);
 class LocalCluster {
  public:
   LocalCluster(ClusterSpec spec, const ServerOptions& options);
+  // Tensors travel by `transport`; options by the number of the task.
+  LocalCluster(ClusterSpec spec, const std::string& transport,
+               const std::function<ServerOptions(int)>& options);
 
   const ClusterSpec& spec() const { return spec_; }
 

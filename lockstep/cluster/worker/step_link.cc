@@ -1,16 +1,17 @@
 #include "lockstep/cluster/worker/step_link.h"
 
-#include <vector>
+#include <fmt/format.h>
+
+#include <utility>
 
 namespace lockstep::cluster {
+namespace {
 
-StepLink::~StepLink() {
-  const MutexLock lock(mu_);
-  while (sending_ > 0) {
-    // Each send ends by its deadline.
-    idle_.WaitUntil(mu_, Deadline::Infinite());
-  }
+net::MessageKey MessageKeyOf(const exec::TransferKey& key) {
+  return {.scope = key.scope, .step = key.step, .item = key.item};
 }
+
+}  // namespace
 
 void StepLink::Send(exec::PeerNumber peer, const exec::TransferKey& key, const Tensor& tensor,
                     SendDone done) {
@@ -18,77 +19,41 @@ void StepLink::Send(exec::PeerNumber peer, const exec::TransferKey& key, const T
     local_.Send(peer, key, tensor, std::move(done));
     return;
   }
-  uint64_t id = 0;
-  Status aborted;
-  {
-    const MutexLock lock(mu_);
-    aborted = aborted_;
-    if (aborted.ok()) {
-      id = next_++;
-      ++sending_;
-      pending_.emplace(id, nullptr);
-    }
-  }
-  if (!aborted.ok()) {
-    done(aborted);
-    return;
-  }
-  std::shared_ptr<TensorSender::Pending> pending = sender_.Send(
-      peer, key, tensor, deadline_, [this, id, done = std::move(done)](const Status& status) {
-        Status result = status;
-        {
-          const MutexLock lock(mu_);
-          pending_.erase(id);
-          // Why it was cancelled says more than that it was.
-          if (!status.ok() && !aborted_.ok()) {
-            result = aborted_;
-          }
-        }
-        done(result);
-        const MutexLock lock(mu_);
-        --sending_;
-        idle_.NotifyAll();
-      });
-  bool cancel = false;
-  {
-    const MutexLock lock(mu_);
-    const auto found = pending_.find(id);
-    if (found != pending_.end()) {
-      found->second = pending;
-      cancel = !aborted_.ok();
-    }
-  }
-  if (cancel) {
-    pending->Cancel();
-  }
+  transport_.Send(peer, MessageKeyOf(key), net::HeaderOf(tensor), tensor.data(), deadline_,
+                  // The tensor stays until it is sent.
+                  [tensor, done = std::move(done)](const Status& status) { done(status); });
 }
 
-void StepLink::Recv(exec::PeerNumber /*peer*/, const exec::TransferKey& key, const Tensor& into,
+void StepLink::Recv(exec::PeerNumber peer, const exec::TransferKey& key, const Tensor& into,
                     RecvDone done) {
-  local_.Recv(exec::kThisTask, key, into, std::move(done));
+  if (peer == exec::kThisTask) {
+    local_.Recv(peer, key, into, std::move(done));
+    return;
+  }
+  auto locate = [into](const net::MessageHeader& header) -> Result<void*> {
+    if (header.dtype != into.dtype() || !(header.shape == into.shape()) ||
+        header.bytes != into.bytes()) {
+      return InvalidArgument(fmt::format("a message of {} {} in {} bytes, expected {} {} in {}",
+                                         DTypeName(header.dtype), header.shape.ToString(),
+                                         header.bytes, DTypeName(into.dtype()),
+                                         into.shape().ToString(), into.bytes()));
+    }
+    return into.data();
+  };
+  transport_.Recv(peer, MessageKeyOf(key), std::move(locate), deadline_,
+                  [into, done = std::move(done)](const Status& status, const net::MessageHeader&) {
+                    done(status, status.ok() ? into : Tensor());
+                  });
 }
 
 void StepLink::Abort(uint64_t scope, uint64_t step, const Status& status) {
-  std::vector<std::shared_ptr<TensorSender::Pending>> pending;
-  {
-    const MutexLock lock(mu_);
-    if (aborted_.ok()) {
-      aborted_ = status;
-    }
-    for (const auto& [id, sent] : pending_) {
-      if (sent != nullptr) {
-        pending.push_back(sent);
-      }
-    }
-  }
-  for (const auto& sent : pending) {
-    sent->Cancel();
-  }
   local_.Abort(scope, step, status);
+  transport_.Abort(scope, step, status);
 }
 
 void StepLink::Cleanup(uint64_t scope, uint64_t step) {
   local_.Cleanup(scope, step);
+  transport_.EndStep(scope, step);
 }
 
 }  // namespace lockstep::cluster

@@ -1,60 +1,34 @@
 // StepLink: the rendezvous of one run of a graph's parts on this task. Within the task tensors meet
-// in memory; for another task they are given to a TensorSender, and what others send is put into
-// the same memory as it arrives. A deadline bounds every transfer. Thread-safe.
+// in memory; those of other tasks travel over the transport, straight from the sender's tensor into
+// the receiver's. A deadline bounds every one of these. Thread-safe.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-
 #include "lockstep/base/deadline.h"
-#include "lockstep/base/mutex.h"
 #include "lockstep/exec/local_rendezvous.h"
 #include "lockstep/exec/rendezvous.h"
+#include "lockstep/net/transport.h"
 
 namespace lockstep::cluster {
 
-// Sends a tensor to another task. `done` is called exactly once; Cancel ends it early.
-class TensorSender {
- public:
-  class Pending {
-   public:
-    virtual ~Pending() = default;
-    virtual void Cancel() = 0;
-  };
-
-  virtual ~TensorSender() = default;
-  virtual std::shared_ptr<Pending> Send(int peer, const exec::TransferKey& key,
-                                        const Tensor& tensor, const Deadline& deadline,
-                                        std::function<void(const Status&)> done) = 0;
-};
-
 class StepLink : public exec::Rendezvous {
  public:
-  // `local` and `sender` must outlive it, and every callback of it.
-  StepLink(exec::LocalRendezvous& local, TensorSender& sender, const Deadline& deadline)
-      : local_(local), sender_(sender), deadline_(deadline) {}
-
-  // Waits for what is on its way.
-  ~StepLink() override;
+  // Tasks have the same numbers in the transport. Both must outlive every callback.
+  StepLink(exec::LocalRendezvous& local, net::Transport& transport, const Deadline& deadline)
+      : local_(local), transport_(transport), deadline_(deadline) {}
 
   void Send(exec::PeerNumber peer, const exec::TransferKey& key, const Tensor& tensor,
-            SendDone done) override LS_EXCLUDES(mu_);
+            SendDone done) override;
   void Recv(exec::PeerNumber peer, const exec::TransferKey& key, const Tensor& into,
             RecvDone done) override;
-  void Abort(uint64_t scope, uint64_t step, const Status& status) override LS_EXCLUDES(mu_);
+  void Abort(uint64_t scope, uint64_t step, const Status& status) override;
   void Cleanup(uint64_t scope, uint64_t step) override;
+
+  net::Progress* progress() override { return &transport_.progress(); }
 
  private:
   exec::LocalRendezvous& local_;
-  TensorSender& sender_;
+  net::Transport& transport_;
   const Deadline deadline_;
-  Mutex mu_;
-  CondVar idle_;
-  Status aborted_ LS_GUARDED_BY(mu_);
-  uint64_t next_ LS_GUARDED_BY(mu_) = 0;
-  int sending_ LS_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, std::shared_ptr<TensorSender::Pending>> pending_ LS_GUARDED_BY(mu_);
 };
 
 }  // namespace lockstep::cluster

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 
+#include "lockstep/cluster/worker/step_link.h"
 #include "lockstep/graph/device_name.h"
 
 namespace lockstep::cluster {
 namespace {
 
-constexpr size_t kRememberedRequests = 100'000;
 // Ends that were announced for runs that have not begun.
 constexpr size_t kMaxDoomed = 1000;
+// A run that is so far behind the others of its graph will not come.
+constexpr size_t kMaxEndedBeyond = 1000;
 
 std::string IsolatedContainer(uint64_t session) {
   return std::string(1, '\0') + fmt::format("session {:x}", session);
@@ -32,29 +34,27 @@ Status AddPositions(const std::vector<int>& positions, int limit, std::string_vi
 }  // namespace
 
 Result<std::shared_ptr<Worker>> Worker::Create(WorkerOptions options, uint64_t incarnation,
-                                               std::unique_ptr<TensorSender> sender) {
+                                               std::shared_ptr<net::Transport> transport) {
   const TaskId& id = options.cluster.tasks()[static_cast<size_t>(options.number)].id;
   LS_ASSIGN_OR_RETURN(
       std::unique_ptr<exec::PartRunner> runner,
       exec::PartRunner::Create({.task = fmt::format("/job:{}/replica:0/task:{}", id.job, id.index),
                                 .devices = options.devices,
                                 .threads_per_device = options.threads_per_device}));
-  return std::make_shared<Worker>(std::move(options), incarnation, std::move(sender),
+  return std::make_shared<Worker>(std::move(options), incarnation, std::move(transport),
                                   std::move(runner));
 }
 
-Worker::Worker(WorkerOptions options, uint64_t incarnation, std::unique_ptr<TensorSender> sender,
-               std::unique_ptr<exec::PartRunner> runner)
+Worker::Worker(WorkerOptions options, uint64_t incarnation,
+               std::shared_ptr<net::Transport> transport, std::unique_ptr<exec::PartRunner> runner)
     : options_(std::move(options)),
       incarnation_(incarnation),
-      sender_(std::move(sender)),
-      runner_(std::move(runner)),
-      requests_(kRememberedRequests) {}
+      transport_(std::move(transport)),
+      runner_(std::move(runner)) {}
 
 Worker::~Worker() {
-  AbortRuns(Unavailable(fmt::format("{} stops", Name())));
+  Stop(Unavailable(fmt::format("{} has stopped", Name())));
   const MutexLock lock(mu_);
-  stopped_ = Unavailable(fmt::format("{} has stopped", Name()));
   while (runs_ > 0) {
     // They were told to end.
     run_ended_.WaitUntil(mu_, Deadline::Infinite());
@@ -83,17 +83,17 @@ Status Worker::CreateSession(uint64_t session, const SessionPlace& place) {
 }
 
 void Worker::Forget(uint64_t scope, Graph& graph) {
-  for (const uint64_t step : graph.early) {
-    rendezvous_.Cleanup(scope, step);
+  (void)runner_->Deregister(graph.handle);
+  graph.forgotten = true;
+  if (graph.running.empty()) {
+    transport_->EndScope(scope);
   }
-  graph.early.clear();
 }
 
 void Worker::ForgetGraphs(const std::function<bool(const Graph&)>& gone) {
   for (auto it = graphs_.begin(); it != graphs_.end();) {
     if (gone(*it->second)) {
       Forget(it->first, *it->second);
-      (void)runner_->Deregister(it->second->handle);
       it = graphs_.erase(it);
     } else {
       ++it;
@@ -174,7 +174,6 @@ void Worker::DeregisterGraph(uint64_t scope) {
   const auto found = graphs_.find(scope);
   if (found != graphs_.end()) {
     Forget(scope, *found->second);
-    (void)runner_->Deregister(found->second->handle);
     graphs_.erase(found);
   }
 }
@@ -192,30 +191,33 @@ Result<std::shared_ptr<Worker::Graph>> Worker::FindGraph(uint64_t scope) const {
 
 Status Worker::BeginRun(const WorkerRun& run, Graph& graph, exec::Cancellation& cancellation) {
   const MutexLock lock(mu_);
-  LS_TRY(stopped_);
+  LS_TRY(graph.forgotten ? Aborted(fmt::format("graph {:x} is not known any more", run.scope))
+                         : stopped_);
   const auto doomed = graph.doomed.find(run.step);
   if (doomed != graph.doomed.end()) {
     return doomed->second;
   }
-  if (run.step <= graph.ended) {
-    return Aborted(fmt::format("step {} of graph {:x} is over", run.step, run.scope));
+  if (graph.IsOver(run.step) || !graph.running.emplace(run.step, &cancellation).second) {
+    return Aborted(fmt::format("step {} of graph {:x} has begun before", run.step, run.scope));
   }
-  graph.running = &cancellation;
-  graph.running_step = run.step;
   ++runs_;
   return OkStatus();
 }
 
 void Worker::EndRun(const WorkerRun& run, Graph& graph) {
-  const MutexLock lock(mu_);
-  graph.running = nullptr;
-  graph.ended = std::max(graph.ended, run.step);
-  graph.doomed.erase(graph.doomed.begin(), graph.doomed.upper_bound(graph.ended));
-  // Under the lock, so that no tensor comes in between and stays.
   rendezvous_.Cleanup(run.scope, run.step);
-  for (auto it = graph.early.begin(); it != graph.early.end() && *it <= graph.ended;) {
-    rendezvous_.Cleanup(run.scope, *it);
-    it = graph.early.erase(it);
+  transport_->EndStep(run.scope, run.step);
+  const MutexLock lock(mu_);
+  graph.running.erase(run.step);
+  graph.ended_beyond.insert(run.step);
+  while (!graph.ended_beyond.empty() && (*graph.ended_beyond.begin() == graph.ended + 1 ||
+                                         graph.ended_beyond.size() > kMaxEndedBeyond)) {
+    graph.ended = *graph.ended_beyond.begin();
+    graph.ended_beyond.erase(graph.ended_beyond.begin());
+  }
+  graph.doomed.erase(graph.doomed.begin(), graph.doomed.upper_bound(graph.ended));
+  if (graph.forgotten && graph.running.empty()) {
+    transport_->EndScope(run.scope);
   }
   --runs_;
   run_ended_.NotifyAll();
@@ -226,16 +228,12 @@ Result<std::vector<Tensor>> Worker::RunGraph(const WorkerRun& run, std::span<con
   std::shared_ptr<Graph> graph;
   {
     const MutexLock lock(mu_);
-    if (!requests_.Add(run.request_id)) {
-      return Aborted(fmt::format("request {:x} came to {} before", run.request_id, Name()));
-    }
     LS_ASSIGN_OR_RETURN(graph, FindGraph(run.scope));
   }
   if (static_cast<int>(feeds.size()) != graph->num_feeds) {
     return InvalidArgument(fmt::format("graph {:x} at {} takes {} feeds, found {}", run.scope,
                                        Name(), graph->num_feeds, feeds.size()));
   }
-  const MutexLock one_run(graph->run_mu);
   LS_TRY(BeginRun(run, *graph, cancellation));
   std::vector<Tensor> part_feeds;
   for (const int position : graph->feeds) {
@@ -244,7 +242,7 @@ Result<std::vector<Tensor>> Worker::RunGraph(const WorkerRun& run, std::span<con
   std::vector<Tensor> part_fetches(graph->fetches.size());
   Status status;
   {
-    StepLink link(rendezvous_, *sender_, run.deadline);
+    StepLink link(rendezvous_, *transport_, run.deadline);
     status = runner_->Run(graph->handle,
                           {.step = run.step,
                            .info = run.info,
@@ -265,23 +263,26 @@ Result<std::vector<Tensor>> Worker::RunGraph(const WorkerRun& run, std::span<con
 }
 
 void Worker::CleanupGraph(uint64_t scope, uint64_t step, const Status& why) {
-  std::shared_ptr<Graph> graph;
-  const MutexLock lock(mu_);
-  const auto found = graphs_.find(scope);
-  if (found == graphs_.end() || step <= found->second->ended) {
-    return;
+  {
+    const MutexLock lock(mu_);
+    const auto found = graphs_.find(scope);
+    if (found == graphs_.end() || found->second->IsOver(step)) {
+      return;
+    }
+    Graph& graph = *found->second;
+    const auto running = graph.running.find(step);
+    if (running != graph.running.end()) {
+      running->second->Cancel(why);
+      return;
+    }
+    if (graph.doomed.size() >= kMaxDoomed) {
+      graph.doomed.erase(graph.doomed.begin());
+    }
+    graph.doomed[step] = why;
+    graph.ended_beyond.insert(step);
   }
-  graph = found->second;
-  if (graph->running != nullptr && graph->running_step == step) {
-    graph->running->Cancel(why);
-    return;
-  }
-  if (graph->doomed.size() >= kMaxDoomed) {
-    graph->doomed.erase(graph->doomed.begin());
-  }
-  graph->doomed[step] = why;
-  rendezvous_.Abort(scope, step, why);
-  rendezvous_.Cleanup(scope, step);
+  // What came for it already is of no use.
+  transport_->EndStep(scope, step);
 }
 
 void Worker::CleanupAll(const std::vector<std::string>& containers) {
@@ -295,27 +296,21 @@ void Worker::CleanupAll(const std::vector<std::string>& containers) {
   runner_->Reset(containers);
 }
 
-Status Worker::PutTensor(const exec::TransferKey& key, const Tensor& tensor) {
-  const MutexLock lock(mu_);
-  LS_TRY(stopped_);
-  LS_ASSIGN_OR_RETURN(const std::shared_ptr<Graph> graph, FindGraph(key.scope));
-  if (key.step <= graph->ended || graph->doomed.find(key.step) != graph->doomed.end()) {
-    return Aborted(fmt::format("step {} of graph {:x} is over at {}", key.step, key.scope, Name()));
-  }
-  if (graph->running_step != key.step || graph->running == nullptr) {
-    graph->early.insert(key.step);
-  }
-  rendezvous_.Send(exec::kThisTask, key, tensor, [](const Status&) {});
-  return OkStatus();
-}
-
 void Worker::AbortRuns(const Status& why) {
   const MutexLock lock(mu_);
   for (const auto& [scope, graph] : graphs_) {
-    if (graph->running != nullptr) {
-      graph->running->Cancel(why);
+    for (const auto& [step, cancellation] : graph->running) {
+      cancellation->Cancel(why);
     }
   }
+}
+
+void Worker::Stop(const Status& why) {
+  {
+    const MutexLock lock(mu_);
+    stopped_ = stopped_.ok() ? why : stopped_;
+  }
+  AbortRuns(why);
 }
 
 std::shared_ptr<exec::VariableStore> Worker::container(const std::string& name) {

@@ -1,11 +1,11 @@
 // Worker: what a task does for masters: it has devices and variables, keeps parts of graphs, and
 // runs them in steps. In process; worker_service puts it behind RPC. Thread-safe.
 //
-// A graph is known by its scope, a random number that its master chose for all tasks. Its runs
-// exclude each other; the master numbers them, upwards. Variables live in containers by name, as
+// A graph is known by its scope, a random number that its master chose for all tasks. The master
+// numbers its runs, upwards; several may be under way. Variables live in containers by name, as
 // long as the task; sessions that are isolated have a container of their own.
 //
-// Errors: ABORTED for an unknown session or graph (this task has restarted), a request that came
+// Errors: ABORTED for an unknown session or graph (this task has restarted), a run that came
 // before, and an older incarnation.
 #pragma once
 
@@ -22,11 +22,11 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/base/result.h"
 #include "lockstep/cluster/spec/cluster_spec.h"
-#include "lockstep/cluster/worker/request_ids.h"
-#include "lockstep/cluster/worker/step_link.h"
 #include "lockstep/exec/cancellation.h"
+#include "lockstep/exec/local_rendezvous.h"
 #include "lockstep/exec/part_runner.h"
 #include "lockstep/exec/variable_store.h"
+#include "lockstep/net/transport.h"
 #include "lockstep/pass/device_set.h"
 
 namespace lockstep::cluster {
@@ -64,22 +64,20 @@ struct WorkerGraph {
 };
 
 struct WorkerRun {
-  uint64_t session = 0;
   uint64_t scope = 0;
   uint64_t step = 0;
-  // 0: not remembered.
-  uint64_t request_id = 0;
   StepInfo info;
   Deadline deadline = Deadline::Infinite();
 };
 
 class Worker {
  public:
+  // Tensors of other tasks travel over `transport`, where tasks have their numbers in the cluster.
   // INVALID_ARGUMENT for a number of devices or threads out of range.
   static Result<std::shared_ptr<Worker>> Create(WorkerOptions options, uint64_t incarnation,
-                                                std::unique_ptr<TensorSender> sender);
+                                                std::shared_ptr<net::Transport> transport);
 
-  Worker(WorkerOptions options, uint64_t incarnation, std::unique_ptr<TensorSender> sender,
+  Worker(WorkerOptions options, uint64_t incarnation, std::shared_ptr<net::Transport> transport,
          std::unique_ptr<exec::PartRunner> runner);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -108,11 +106,10 @@ class Worker {
   // use them go too.
   void CleanupAll(const std::vector<std::string>& containers) LS_EXCLUDES(mu_);
 
-  // A tensor from another task, for a run that is under way or will be.
-  Status PutTensor(const exec::TransferKey& key, const Tensor& tensor) LS_EXCLUDES(mu_);
-
-  // Ends every run under way: a task is lost, or this one stops.
+  // Ends every run under way: a task is lost.
   void AbortRuns(const Status& why) LS_EXCLUDES(mu_);
+  // The same, and there will be no other.
+  void Stop(const Status& why) LS_EXCLUDES(mu_);
 
   // Variables of a container.
   std::shared_ptr<exec::VariableStore> container(const std::string& name);
@@ -129,14 +126,16 @@ class Worker {
     // For each feed and fetch of the parts, one part behind the other, its position.
     std::vector<int> feeds;
     std::vector<int> fetches;
-    Mutex run_mu;
-    // Guarded by Worker::mu_. Steps up to `ended` are over.
+    // Guarded by Worker::mu_. Steps up to `ended` are over, and so are those in `ended_beyond`.
     uint64_t ended = 0;
+    std::set<uint64_t> ended_beyond;
+    // Ends that were announced for runs that have not begun.
     std::map<uint64_t, Status> doomed;
-    // Steps for which tensors came before they began.
-    std::set<uint64_t> early;
-    exec::Cancellation* running = nullptr;
-    uint64_t running_step = 0;
+    std::map<uint64_t, exec::Cancellation*> running;
+    // No run begins any more.
+    bool forgotten = false;
+
+    bool IsOver(uint64_t step) const { return step <= ended || ended_beyond.count(step) > 0; }
   };
 
   Result<exec::PeerNumber> PeerOf(const std::string& device) const;
@@ -144,19 +143,17 @@ class Worker {
   Status BeginRun(const WorkerRun& run, Graph& graph, exec::Cancellation& cancellation)
       LS_EXCLUDES(mu_);
   void EndRun(const WorkerRun& run, Graph& graph) LS_EXCLUDES(mu_);
-  // Drops what came for steps that never began.
   void Forget(uint64_t scope, Graph& graph) LS_REQUIRES(mu_);
   void ForgetGraphs(const std::function<bool(const Graph&)>& gone) LS_REQUIRES(mu_);
   std::string Name() const;
 
   const WorkerOptions options_;
   const uint64_t incarnation_;
-  const std::unique_ptr<TensorSender> sender_;
+  const std::shared_ptr<net::Transport> transport_;
   const std::unique_ptr<exec::PartRunner> runner_;
   exec::LocalRendezvous rendezvous_;
   mutable Mutex mu_;
   CondVar run_ended_;
-  RequestIds requests_ LS_GUARDED_BY(mu_);
   // The container of each.
   std::map<uint64_t, std::string> sessions_ LS_GUARDED_BY(mu_);
   std::map<uint64_t, std::shared_ptr<Graph>> graphs_ LS_GUARDED_BY(mu_);

@@ -28,7 +28,7 @@ Status PlanTransfers::ResolvePeers(const PeerResolver& resolver) {
 Status PlanTransfers::Start(const TransferContext& ctx) {
   ctx_ = &ctx;
   for (const auto& recv : recvs_) {
-    recv->arrived.store(false, std::memory_order_relaxed);
+    recv->pending.store(1, std::memory_order_relaxed);
     recv->status = OkStatus();
     if (!recv->own.has_value() || !recv->own.unique()) {
       LS_ASSIGN_OR_RETURN(recv->own, Tensor::Allocate(recv->transfer.dtype, recv->transfer.shape));
@@ -71,25 +71,43 @@ void PlanTransfers::OnRecv(size_t recv, const Status& status, Tensor tensor) {
   const MutexLock lock(mu_);
   slot.status = status;
   slot.tensor = std::move(tensor);
-  slot.arrived.store(true, std::memory_order_release);
+  slot.pending.store(0, std::memory_order_release);
   --outstanding_;
   changed_.NotifyAll();
+  // Under the lock: without it the step might be over already.
+  if (net::Progress* progress = ProgressFor(slot); progress != nullptr) {
+    progress->Notify(slot.pending);
+  }
 }
 
 Status PlanTransfers::WaitFor(size_t recv) {
+  const Recv& slot = *recvs_[recv];
+  net::Progress* progress = ProgressFor(slot);
+  if (progress == nullptr) {
+    return WaitForLocal(slot);
+  }
+  progress->Await(slot.pending);
+  return OkStatus();
+}
+
+net::Progress* PlanTransfers::ProgressFor(const Recv& recv) const {
+  return recv.transfer.peer == kThisTask ? nullptr : ctx_->rendezvous->progress();
+}
+
+Status PlanTransfers::WaitForLocal(const Recv& recv) {
   constexpr int kSpins = 2000;
+  const auto arrived = [&recv] { return recv.pending.load(std::memory_order_acquire) == 0; };
   for (int i = 0; i < kSpins; ++i) {
-    if (HasArrived(recv)) {
+    if (arrived()) {
       return OkStatus();
     }
     _mm_pause();
   }
   const MutexLock lock(mu_);
-  while (!HasArrived(recv)) {
-    if (!changed_.WaitUntil(mu_, ctx_->deadline) && !HasArrived(recv)) {
-      const PlanTransfer& transfer = recvs_[recv]->transfer;
+  while (!arrived()) {
+    if (!changed_.WaitUntil(mu_, ctx_->deadline) && !arrived()) {
       return DeadlineExceeded(fmt::format("'{}' has not come from {} within the step's deadline",
-                                          transfer.name, transfer.device));
+                                          recv.transfer.name, recv.transfer.device));
     }
   }
   return OkStatus();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,10 +56,11 @@ class PlanTransfers {
   void Send(size_t send, const Tensor& tensor) LS_EXCLUDES(mu_);
 
   bool HasArrived(size_t recv) const {
-    return recvs_[recv]->arrived.load(std::memory_order_acquire);
+    return recvs_[recv]->pending.load(std::memory_order_acquire) == 0;
   }
 
-  // Spins for some microseconds, then sleeps.
+  // Spins for some microseconds, and moves messages meanwhile if it waits for another task; then
+  // sleeps.
   Status WaitFor(size_t recv) LS_EXCLUDES(mu_);
 
   // What arrived, checked against what was expected. Only after it has.
@@ -75,12 +77,16 @@ class PlanTransfers {
     Tensor own;
     Tensor tensor;
     Status status;
-    std::atomic<bool> arrived = false;
+    // 1 until it has arrived or failed.
+    std::atomic<int32_t> pending = 0;
   };
 
   void OnSent(const Status& status) LS_EXCLUDES(mu_);
   void OnRecv(size_t recv, const Status& status, Tensor tensor) LS_EXCLUDES(mu_);
   Status SendError() LS_EXCLUDES(mu_);
+  Status WaitForLocal(const Recv& recv) LS_EXCLUDES(mu_);
+  // Null for a transfer within the task.
+  net::Progress* ProgressFor(const Recv& recv) const;
   // False if the deadline passed first.
   bool WaitForCallbacks(const Deadline& deadline) LS_EXCLUDES(mu_);
 

@@ -25,7 +25,9 @@ class LinkProvider {
   virtual LinkKind kind() const = 0;
   // What a peer needs to connect.
   virtual std::string address() const = 0;
-  // Links to all of `peers`, attached to `engine`. Names who is missing when the deadline passes.
+  // Links to all of `peers`, attached to `engine`. The peers' providers must be asked to connect
+  // with this task too, at about the same time. May be called again, and by several threads at a
+  // time, for different peers. Names who is missing when the deadline passes.
   virtual Status Connect(Engine& engine, const std::vector<PeerAddress>& peers,
                          const Deadline& deadline) = 0;
 };

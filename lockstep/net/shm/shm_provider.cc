@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/mutex.h"
 #include "lockstep/net/internal/proof.h"
 #include "lockstep/net/shm/shm_link.h"
 #include "lockstep/net/shm/socket.h"
@@ -154,7 +156,7 @@ Result<ShmConnection> Greeting::Connect(const internal::PeerAddress& peer, int e
   const int socket = connection.socket.get();
   LS_ASSIGN_OR_RETURN(const PeerProcess process, PeerOf(socket));
   if (process.uid != geteuid()) {
-    return PermissionDenied(fmt::format("it belongs to user {}", process.uid));
+    return Unauthenticated(fmt::format("it belongs to user {}", process.uid));
   }
   Transcript transcript{};
   transcript.hello = {kMagic, identity_.self, peer.peer, identity_.incarnation, peer.incarnation,
@@ -188,7 +190,7 @@ Result<Greeting::Accepted> Greeting::Accept(Descriptor socket,
   const int fd = connection.socket.get();
   LS_ASSIGN_OR_RETURN(const PeerProcess process, PeerOf(fd));
   if (process.uid != geteuid()) {
-    return PermissionDenied(fmt::format("a process of user {} connects", process.uid));
+    return Unauthenticated(fmt::format("a process of user {} connects", process.uid));
   }
   Transcript transcript{};
   LS_TRY(Expect(fd, &transcript.hello, 0, deadline).status());
@@ -244,8 +246,24 @@ class ShmProvider : public internal::LinkProvider {
                  const Deadline& deadline) override;
 
  private:
+  // A peer that is to connect.
+  struct Expected {
+    internal::PeerAddress address;
+    bool ended = false;
+    Status status;
+  };
+
+  // Waits for these; whoever of several callers accepts, accepts for all of them.
   Status AcceptAll(internal::Engine& engine, std::vector<internal::PeerAddress> missing,
-                   const Deadline& deadline);
+                   const Deadline& deadline) LS_EXCLUDES(mu_);
+  // Whoever connects next.
+  Status AcceptOne(internal::Engine& engine, const Deadline& deadline) LS_EXCLUDES(mu_);
+  // Takes those out of `missing` that have come; the first that could not be linked.
+  Status TakeEnded(std::vector<internal::PeerAddress>& missing) LS_REQUIRES(mu_);
+  Status GiveUp(const internal::Engine& engine, const std::vector<internal::PeerAddress>& missing,
+                const Status& why) LS_REQUIRES(mu_);
+  Result<ShmConnection> ConnectTo(Greeting& greeting, const internal::PeerAddress& peer,
+                                  const Deadline& deadline);
   Status AttachLink(internal::Engine& engine, const internal::PeerAddress& peer,
                     ShmConnection connection);
 
@@ -255,6 +273,11 @@ class ShmProvider : public internal::LinkProvider {
   Descriptor listener_;
   Descriptor event_;
   std::string address_;
+  Mutex mu_;
+  CondVar changed_;
+  std::map<PeerId, Expected> expected_ LS_GUARDED_BY(mu_);
+  bool accepting_ LS_GUARDED_BY(mu_) = false;
+  Status refused_ LS_GUARDED_BY(mu_);  // the last one
 };
 
 Status ShmProvider::AttachLink(internal::Engine& engine, const internal::PeerAddress& peer,
@@ -265,36 +288,111 @@ Status ShmProvider::AttachLink(internal::Engine& engine, const internal::PeerAdd
   return engine.Attach(peer.peer, peer.incarnation, std::move(link));
 }
 
-Status ShmProvider::AcceptAll(internal::Engine& engine, std::vector<internal::PeerAddress> missing,
-                              const Deadline& deadline) {
-  Greeting greeting(identity_, options_);
-  Status refused;
-  while (!missing.empty()) {
-    Result<Descriptor> socket = AcceptFrom(listener_.get(), deadline);
-    if (!socket.ok()) {
-      std::string names;
-      for (const internal::PeerAddress& peer : missing) {
-        names += (names.empty() ? "" : ", ") + engine.tasks()[static_cast<size_t>(peer.peer)];
-      }
-      const Status status(socket.status().code(),
-                          fmt::format("did not connect over shared memory: {}", names));
-      return refused.ok() ? status : status.With("refused meanwhile: " + refused.message());
-    }
-    // Whoever connects and says nothing keeps the others waiting for a moment only.
-    Result<Greeting::Accepted> accepted =
-        greeting.Accept(std::move(socket).value(), missing, event_.get(),
-                        std::min(deadline, Deadline::After(kGreetingTimeout)));
-    if (!accepted.ok()) {
-      refused = accepted.status();
+Status ShmProvider::TakeEnded(std::vector<internal::PeerAddress>& missing) {
+  Status status;
+  for (auto peer = missing.begin(); peer != missing.end();) {
+    const auto found = expected_.find(peer->peer);
+    if (!found->second.ended) {
+      ++peer;
       continue;
     }
-    const auto found = std::find_if(missing.begin(), missing.end(),
-                                    [&](const auto& peer) { return peer.peer == accepted->peer; });
-    const internal::PeerAddress peer = *found;
-    missing.erase(found);
-    LS_TRY(AttachLink(engine, peer, std::move(accepted->connection)));
+    status = status.ok() ? found->second.status : status;
+    expected_.erase(found);
+    peer = missing.erase(peer);
+  }
+  return status;
+}
+
+Status ShmProvider::GiveUp(const internal::Engine& engine,
+                           const std::vector<internal::PeerAddress>& missing, const Status& why) {
+  std::string names;
+  for (const internal::PeerAddress& peer : missing) {
+    names += (names.empty() ? "" : ", ") + engine.tasks()[static_cast<size_t>(peer.peer)];
+    expected_.erase(peer.peer);
+  }
+  const Status status(why.code(), fmt::format("did not connect over shared memory: {}", names));
+  return refused_.ok() ? status : status.With("refused meanwhile: " + refused_.message());
+}
+
+Status ShmProvider::AcceptAll(internal::Engine& engine, std::vector<internal::PeerAddress> missing,
+                              const Deadline& deadline) {
+  {
+    const MutexLock lock(mu_);
+    for (const internal::PeerAddress& peer : missing) {
+      expected_[peer.peer] = {peer, false, {}};
+    }
+  }
+  Status accepted;
+  for (;;) {
+    {
+      const MutexLock lock(mu_);
+      const Status status = TakeEnded(missing);
+      if (missing.empty()) {
+        return status;
+      }
+      if (!status.ok()) {
+        return GiveUp(engine, missing, status);
+      }
+      if (!accepted.ok() || deadline.expired()) {
+        return GiveUp(engine, missing, accepted.ok() ? DeadlineExceeded("") : accepted);
+      }
+      if (accepting_) {
+        changed_.WaitUntil(mu_, deadline);
+        continue;
+      }
+      accepting_ = true;
+    }
+    accepted = AcceptOne(engine, deadline);
+    const MutexLock lock(mu_);
+    accepting_ = false;
+    changed_.NotifyAll();
+  }
+}
+
+Status ShmProvider::AcceptOne(internal::Engine& engine, const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(Descriptor socket, AcceptFrom(listener_.get(), deadline));
+  std::vector<internal::PeerAddress> peers;
+  {
+    const MutexLock lock(mu_);
+    for (const auto& [peer, expected] : expected_) {
+      if (!expected.ended) {
+        peers.push_back(expected.address);
+      }
+    }
+  }
+  // Whoever connects and says nothing keeps the others waiting for a moment only.
+  Greeting greeting(identity_, options_);
+  Result<Greeting::Accepted> accepted =
+      greeting.Accept(std::move(socket), peers, event_.get(),
+                      std::min(deadline, Deadline::After(kGreetingTimeout)));
+  if (!accepted.ok()) {
+    const MutexLock lock(mu_);
+    refused_ = accepted.status();
+    return OkStatus();
+  }
+  const auto peer = std::find_if(peers.begin(), peers.end(),
+                                 [&](const auto& known) { return known.peer == accepted->peer; });
+  const Status attached = AttachLink(engine, *peer, std::move(accepted->connection));
+  const MutexLock lock(mu_);
+  const auto found = expected_.find(accepted->peer);
+  if (found != expected_.end()) {
+    found->second.ended = true;
+    found->second.status = attached;
   }
   return OkStatus();
+}
+
+Result<ShmConnection> ShmProvider::ConnectTo(Greeting& greeting, const internal::PeerAddress& peer,
+                                             const Deadline& deadline) {
+  constexpr std::chrono::milliseconds kLongestPause{20};
+  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
+    Result<ShmConnection> connection = greeting.Connect(peer, event_.get(), deadline);
+    // It may accept already, and not expect this task yet.
+    if (connection.status().code() != StatusCode::kPermissionDenied || deadline.expired()) {
+      return connection;
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 Status ShmProvider::Connect(internal::Engine& engine,
@@ -311,14 +409,17 @@ Status ShmProvider::Connect(internal::Engine& engine,
   Status connected;
   Greeting greeting(identity_, options_);
   for (const internal::PeerAddress& peer : peers) {
-    if (peer.peer >= identity_.self || !connected.ok()) {
+    if (peer.peer >= identity_.self) {
       continue;
     }
-    Result<ShmConnection> connection = greeting.Connect(peer, event_.get(), deadline);
-    connected = connection.ok()
-                    ? AttachLink(engine, peer, std::move(connection).value())
-                    : connection.status().With(fmt::format(
-                          "shared memory with {}", engine.tasks()[static_cast<size_t>(peer.peer)]));
+    Result<ShmConnection> connection = ConnectTo(greeting, peer, deadline);
+    const Status status =
+        connection.ok()
+            ? AttachLink(engine, peer, std::move(connection).value())
+            : connection.status().With(fmt::format("shared memory with {}",
+                                                   engine.tasks()[static_cast<size_t>(peer.peer)]));
+    // One that cannot be reached does not keep the others from being linked.
+    connected = connected.ok() ? status : connected;
   }
   accepting.join();
   return connected.ok() ? accepted : connected;
