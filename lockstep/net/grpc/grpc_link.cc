@@ -12,10 +12,10 @@ namespace {
 
 using internal::FrameBytes;
 using internal::FrameType;
-using internal::Proof;
+using internal::SealCode;
 
 // Of a payload: large enough to be cheap, small enough that frames pass between.
-constexpr uint64_t kChunkBytes = uint64_t{256} << 10;
+constexpr uint64_t kChunkBytes = uint64_t{500} << 10;
 // What has arrived and waits for the reactor; beyond it the stream's own flow control holds the
 // peer. More than the window of small messages.
 constexpr size_t kMaxArrivedBytes = size_t{8} << 20;
@@ -68,7 +68,7 @@ void Pipe::Start() {
 Result<grpc::ByteBuffer> Pipe::MakeMessage(const Frame& frame, std::span<const std::byte> body) {
   FrameBytes header;
   const size_t header_bytes = internal::EncodeFrame(frame, header);
-  const size_t seal_bytes = sealed_ ? sizeof(Proof) : 0;
+  const size_t seal_bytes = sealed_ ? sizeof(SealCode) : 0;
   grpc::Slice slice(seal_bytes + header_bytes + body.size());
   auto* out = const_cast<uint8_t*>(slice.begin());
   std::memcpy(out + seal_bytes, header.data(), header_bytes);
@@ -77,7 +77,7 @@ Result<grpc::ByteBuffer> Pipe::MakeMessage(const Frame& frame, std::span<const s
   }
   if (sealed_) {
     const std::array<std::span<const std::byte>, 1> parts = {BytesOf(slice).subspan(seal_bytes)};
-    LS_ASSIGN_OR_RETURN(const Proof seal, send_seal_->Next(parts));
+    LS_ASSIGN_OR_RETURN(const SealCode seal, send_seal_->Next(parts));
     std::memcpy(out, seal.data(), seal.size());
   }
   return grpc::ByteBuffer(&slice, 1);
@@ -233,11 +233,11 @@ Status Pipe::Receive(const grpc::ByteBuffer& message) {
     pieces.push_back(BytesOf(slice));
   }
   if (sealed_) {
-    const std::vector<std::byte> seal = TakeFront(pieces, sizeof(Proof));
-    Proof given{};
+    const std::vector<std::byte> seal = TakeFront(pieces, sizeof(SealCode));
+    SealCode given{};
     std::memcpy(given.data(), seal.data(), seal.size());
-    LS_ASSIGN_OR_RETURN(const Proof expected, receive_seal_->Next(pieces));
-    if (seal.size() != given.size() || !internal::SameProof(given, expected)) {
+    LS_ASSIGN_OR_RETURN(const SealCode expected, receive_seal_->Next(pieces));
+    if (seal.size() != given.size() || !internal::SameCode(given, expected)) {
       return Unauthenticated("a message that the job's secret does not seal");
     }
   }

@@ -25,7 +25,7 @@ using Time = Deadline::Clock::time_point;
 constexpr auto kFirstRetry = std::chrono::milliseconds(100);
 constexpr auto kLastRetry = std::chrono::milliseconds(1000);
 // Of gRPC's reads, its window per stream and its frames: the defaults are for small messages.
-constexpr int kReadChunkBytes = 256 << 10;
+constexpr int kReadChunkBytes = 64 << 10;
 constexpr int kLookaheadBytes = 4 << 20;
 constexpr int kHttpFrameBytes = 1 << 20;
 constexpr auto kShutdownTimeout = std::chrono::milliseconds(200);

@@ -204,7 +204,7 @@ std::string SealedFrame(internal::Seal& seal, uint64_t item) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), size);
   text += 'x';
   const std::array<std::span<const std::byte>, 1> parts = {std::as_bytes(std::span(text))};
-  const internal::Proof code = seal.Next(parts).value();
+  const internal::SealCode code = seal.Next(parts).value();
   return std::string(reinterpret_cast<const char*>(code.data()), code.size()) + text;
 }
 

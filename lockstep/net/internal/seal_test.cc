@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
-#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -18,7 +16,7 @@ Proof KeyOf(uint8_t byte) {
   return key;
 }
 
-Proof Next(Seal& seal, const std::vector<std::string>& parts) {
+SealCode Next(Seal& seal, const std::vector<std::string>& parts) {
   std::vector<std::span<const std::byte>> spans;
   for (const std::string& part : parts) {
     spans.push_back(std::as_bytes(std::span(part)));
@@ -26,15 +24,23 @@ Proof Next(Seal& seal, const std::vector<std::string>& parts) {
   return seal.Next(spans).value();
 }
 
-// HMAC-SHA256 over the number and the bytes, by OpenSSL's one call.
-Proof Expected(const Proof& key, uint64_t number, const std::string& text) {
-  std::string message(sizeof(number), '\0');
-  std::memcpy(message.data(), &number, sizeof(number));
-  message += text;
-  Proof code{};
-  unsigned int size = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-       reinterpret_cast<const unsigned char*>(message.data()), message.size(), code.data(), &size);
+// GMAC is the tag of GCM over nothing but additional data.
+SealCode Expected(const Proof& key, uint64_t number, const std::string& text) {
+  std::array<unsigned char, 12> iv{};
+  std::memcpy(iv.data() + 4, &number, sizeof(number));
+  EVP_CIPHER_CTX* context = EVP_CIPHER_CTX_new();
+  SealCode code{};
+  int size = 0;
+  EXPECT_EQ(EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nullptr, key.data(), iv.data()), 1);
+  EXPECT_EQ(EVP_EncryptUpdate(context, nullptr, &size,
+                              reinterpret_cast<const unsigned char*>(text.data()),
+                              static_cast<int>(text.size())),
+            1);
+  EXPECT_EQ(EVP_EncryptFinal_ex(context, nullptr, &size), 1);
+  EXPECT_EQ(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, static_cast<int>(code.size()),
+                                code.data()),
+            1);
+  EVP_CIPHER_CTX_free(context);
   return code;
 }
 
@@ -48,13 +54,13 @@ TEST(SealTest, IsTheCodeOfNumberAndBytes) {
 TEST(SealTest, RepeatedAndReorderedMessagesDiffer) {
   Seal sender = Seal::Create(KeyOf(7)).value();
   Seal receiver = Seal::Create(KeyOf(7)).value();
-  const Proof first = Next(sender, {"abc"});
-  const Proof second = Next(sender, {"abc"});
-  EXPECT_NE(first, second);
-  EXPECT_EQ(Next(receiver, {"abc"}), first);
-  EXPECT_NE(Next(receiver, {"abc"}), first);
+  const SealCode first = Next(sender, {"abc"});
+  const SealCode second = Next(sender, {"abc"});
+  EXPECT_FALSE(SameCode(first, second));
+  EXPECT_TRUE(SameCode(Next(receiver, {"abc"}), first));
+  EXPECT_FALSE(SameCode(Next(receiver, {"abc"}), first));
   Seal other = Seal::Create(KeyOf(8)).value();
-  EXPECT_NE(Next(other, {"abc"}), first);
+  EXPECT_FALSE(SameCode(Next(other, {"abc"}), first));
 }
 
 }  // namespace

@@ -13,8 +13,10 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 using internal::FrameBytes;
 using internal::FrameType;
 
-constexpr uint64_t kChunkBytes = uint64_t{128} << 10;
-constexpr int kChunksInFlight = 4;
+// A piece, which with its headers is one segment (ucx_worker.cc): large, since a call of the system
+// for each costs more than the copies; small messages wait behind the pieces that are under way.
+constexpr uint64_t kChunkBytes = uint64_t{1008} << 10;
+constexpr int kChunksInFlight = 2;
 
 }  // namespace
 

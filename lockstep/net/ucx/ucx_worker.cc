@@ -48,10 +48,10 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::Create(internal::Reactor& reactor,
   LS_TRY(Configure(config, "TLS", options.transports));
   LS_TRY(Configure(config, "NET_DEVICES", options.net_devices));
   if (options.transports.empty() || options.transports.find("tcp") != std::string::npos) {
-    // A piece of a payload is one segment of TCP: with the default of 8 KiB it is put together from
+    // A piece of a payload is one segment of UCX: with the default of 8 KiB it is put together from
     // many, which costs a copy and half of the rate.
-    LS_TRY(Configure(config, "TX_SEG_SIZE", "256k"));
-    LS_TRY(Configure(config, "RX_SEG_SIZE", "256k"));
+    LS_TRY(Configure(config, "TX_SEG_SIZE", "1m"));
+    LS_TRY(Configure(config, "RX_SEG_SIZE", "1m"));
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
