@@ -327,6 +327,32 @@ class HostsTest(unittest.TestCase):
         self.end(tasks[1])
         network.plug(1)
 
+  def test_servers_name_a_host_that_disappears(self):
+    network = self.network(3)
+    hosts = ["node0", "node1", "node2"]
+    own = self.certificates(hosts)
+    secret = os.path.join(self.folder, "secret")
+    with open(secret, "w", encoding="utf-8") as file:
+      file.write("the secret of this test")
+    os.chmod(secret, 0o600)
+    spec = "worker|" + ";".join(f"{host}:4000" for host in hosts)
+    servers = []
+    for i in range(3):
+      servers.append(network.start(
+          i, PROGRAM, "server", "--spec", spec, "--job", "worker", "--task", str(i),
+          "--heartbeat", str(HEARTBEAT_SECONDS), "--job-secret-file", secret, *own[i]))
+      self.addCleanup(self.end, servers[-1])
+    for i, server in enumerate(servers):
+      self.assertRegex(server.stdout.readline(), rf"\Aserving grpc://node{i}:4000 as ")
+    network.unplug(2)
+    begin = time.monotonic()
+    for server in servers[:2]:
+      errors = server.communicate(timeout=DEADLINE_SECONDS)[1]
+      self.assertEqual(server.returncode, 3, errors)
+      self.assertIn("/job:worker/task:2", errors)
+    # And the time that servers take to say good-bye to somebody who does not answer.
+    self.assertLess(time.monotonic() - begin, 2 * HEARTBEAT_SECONDS + 4)
+
   def test_loss_and_delay(self):
     network = self.network(2, wire=Wire(delay=0.02, loss=0.01))
     for links in ("ucx", "grpc"):

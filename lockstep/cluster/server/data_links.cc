@@ -35,7 +35,8 @@ Result<std::vector<net::LinkChoice>> ChoicesOf(const ServerDef& def,
         "the transport ucx does not encrypt, and this task has certificates: take auto or grpc");
   }
   if (name == "ucx" || (name == "auto" && !security.tls())) {
-    choices.push_back({net::LinkKind::kUcx, net::UcxFactory({})});
+    choices.push_back({net::LinkKind::kUcx, net::UcxFactory({.host = def.address().host(),
+                                                             .insecure = security.insecure})});
   }
   if (name == "grpc" || name == "auto") {
     choices.push_back(
