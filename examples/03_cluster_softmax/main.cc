@@ -5,7 +5,8 @@
 //
 //   example_03_cluster_softmax DATA_FOLDER [STEPS] [HOST:PORT,HOST:PORT,... TASK]
 //
-// Without addresses, the cluster is what TF_CONFIG, Slurm or MPI say.
+// Without addresses, the cluster is what TF_CONFIG, Slurm or MPI say. Certificates and the job's
+// secret are what LOCKSTEP_CA_FILE, _CERT_FILE, _KEY_FILE and _JOB_SECRET say.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "lockstep/cluster/client/remote_session.h"
 #include "lockstep/cluster/resolver/resolve.h"
+#include "lockstep/cluster/security/security_flags.h"
 #include "lockstep/cluster/server/server.h"
 #include "lockstep/data/batcher.h"
 #include "lockstep/data/idx_folder.h"
@@ -177,18 +179,6 @@ Status Lead(const cluster::Server& server, const Arguments& arguments) {
   return OkStatus();
 }
 
-cluster::Variables Environment() {
-  cluster::Variables variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos && cluster::IsClusterVariable(text.substr(0, equals))) {
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return variables;
-}
-
 Result<cluster::ServerDef> Describe(const Arguments& arguments) {
   cluster::ClusterFlags flags;
   if (!arguments.addresses.empty()) {
@@ -199,7 +189,7 @@ Result<cluster::ServerDef> Describe(const Arguments& arguments) {
     flags.task = arguments.task;
   }
   LS_ASSIGN_OR_RETURN(const cluster::Resolution here,
-                      cluster::ResolveCluster(Environment(), flags));
+                      cluster::ResolveCluster(cluster::CollectVariables(environ), flags));
   if (!here.task || here.is_evaluator()) {
     return InvalidArgument("this process is no task of a cluster: give addresses and a task");
   }
@@ -212,8 +202,11 @@ Result<cluster::ServerDef> Describe(const Arguments& arguments) {
 Status Run(const Arguments& arguments) {
   LS_ASSIGN_OR_RETURN(cluster::ServerDef def, Describe(arguments));
   const bool chief = def.cluster().chief() == def.task();
+  LS_ASSIGN_OR_RETURN(cluster::SecurityOptions security,
+                      cluster::ReadSecurity({}, cluster::CollectVariables(environ)));
   LS_ASSIGN_OR_RETURN(const auto server,
-                      cluster::Server::Create(std::move(def), {.heartbeat = kHeartbeat}));
+                      cluster::Server::Create(std::move(def), {.security = std::move(security),
+                                                               .heartbeat = kHeartbeat}));
   LS_TRY(server->Start(Deadline::After(milliseconds(60'000))));
   const Status status = chief ? Lead(*server, arguments) : server->Join(Deadline::Infinite());
   // After a failure the others are told why, and have time to leave.

@@ -19,18 +19,6 @@ using cluster::Resolution;
 
 constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
 
-cluster::Variables ReadVariables() {
-  cluster::Variables variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos && cluster::IsClusterVariable(text.substr(0, equals))) {
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return variables;
-}
-
 // The hosts of --hosts or --host-file.
 Result<cluster::HostSlotsList> ReadHosts(const ClusterSourceFlags& flags) {
   cluster::HostSlotsList list;
@@ -65,7 +53,7 @@ Result<Resolution> Resolve(const ClusterSourceFlags& flags) {
   if (flags.cluster_file) {
     LS_ASSIGN_OR_RETURN(source.file_text, ReadFile(*flags.cluster_file, kMaxFileBytes));
   }
-  return cluster::ResolveCluster(ReadVariables(), source);
+  return cluster::ResolveCluster(cluster::CollectVariables(environ), source);
 }
 
 std::string RoleOf(const Resolution& resolution, const cluster::TaskId& id) {

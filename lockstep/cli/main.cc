@@ -253,12 +253,15 @@ void AddServer(CLI::App& app, Outcome& outcome) {
       ->check(CLI::Range(0.01, 1e6));
   command->add_option("--transport", flags->transport, "How tensors travel: auto, shm, ucx or grpc")
       ->check(CLI::IsMember({"auto", "shm", "ucx", "grpc"}));
-  command->add_option("--ca", flags->ca_file, "TLS: the authority (PEM)");
-  command->add_option("--cert", flags->certificate_file, "TLS: this task's certificate (PEM)");
-  command->add_option("--key", flags->key_file, "TLS: its private key (PEM)");
-  command->add_option("--job-secret-file", flags->secret_file,
+  cluster::SecurityFlags& security = flags->security;
+  command->add_option("--ca", security.ca_file, "TLS: the authority (PEM); else LOCKSTEP_CA_FILE");
+  command->add_option("--cert", security.certificate_file,
+                      "TLS: this task's certificate (PEM); else LOCKSTEP_CERT_FILE");
+  command->add_option("--key", security.key_file,
+                      "TLS: its private key (PEM); else LOCKSTEP_KEY_FILE");
+  command->add_option("--job-secret-file", security.secret_file,
                       "The job's secret; else LOCKSTEP_JOB_SECRET");
-  command->add_flag("--insecure", flags->insecure, "Allow plain TCP beyond loopback");
+  command->add_flag("--insecure", security.insecure, "Allow plain TCP beyond loopback");
   command->callback([flags, &outcome] { outcome = Serve(*flags); });
 }
 

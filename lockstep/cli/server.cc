@@ -10,42 +10,15 @@
 #include <iostream>
 #include <thread>
 
-#include "lockstep/base/file.h"
 #include "lockstep/cli/signals.h"
+#include "lockstep/cluster/resolver/resolve.h"
 #include "lockstep/cluster/server/server.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr uint64_t kMaxPemBytes = uint64_t{1} << 20;
-constexpr char kSecretVariable[] = "LOCKSTEP_JOB_SECRET";
-
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
-
-Status ReadInto(const std::optional<std::string>& path, std::string& text) {
-  if (path) {
-    LS_ASSIGN_OR_RETURN(text, ReadFile(*path, kMaxPemBytes));
-  }
-  return OkStatus();
-}
-
-Result<cluster::SecurityOptions> ReadSecurity(const ServerFlags& flags) {
-  cluster::SecurityOptions security;
-  security.insecure = flags.insecure;
-  LS_TRY(ReadInto(flags.ca_file, security.ca_certificates));
-  LS_TRY(ReadInto(flags.certificate_file, security.certificate));
-  LS_TRY(ReadInto(flags.key_file, security.private_key));
-  if (flags.secret_file) {
-    LS_TRY(ReadInto(flags.secret_file, security.job_secret));
-    if (security.job_secret.empty()) {
-      return InvalidArgument(fmt::format("{}: the job's secret is empty", *flags.secret_file));
-    }
-  } else if (const char* secret = std::getenv(kSecretVariable)) {  // NOLINT(concurrency-mt-unsafe)
-    security.job_secret = secret;
-  }
-  return security;
 }
 
 // Stops the server at the first SIGINT or SIGTERM, on a thread of its own. A server that still
@@ -99,7 +72,8 @@ Outcome Serve(const ServerFlags& flags) {
   def_options.index = here.task->index;
   def_options.transport = flags.transport;
   Result<cluster::ServerDef> def = cluster::ServerDef::Create(here.cluster, def_options);
-  Result<cluster::SecurityOptions> security = ReadSecurity(flags);
+  Result<cluster::SecurityOptions> security =
+      cluster::ReadSecurity(flags.security, cluster::CollectVariables(environ));
   for (const Status& status : {def.status(), security.status()}) {
     if (!status.ok()) {
       return Fail(ExitCode::kUsage, status);

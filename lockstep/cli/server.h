@@ -1,11 +1,11 @@
 // `lockstep server`: one task of a cluster as a process, which serves until the job is over.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "lockstep/cli/cluster.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cluster/security/security_flags.h"
 
 namespace lockstep::cli {
 
@@ -17,13 +17,7 @@ struct ServerFlags {
   double timeout_seconds = 60;
   double heartbeat_seconds = 5;
   std::string transport = "auto";
-  // PEM files.
-  std::optional<std::string> ca_file;
-  std::optional<std::string> certificate_file;
-  std::optional<std::string> key_file;
-  // Else LOCKSTEP_JOB_SECRET counts.
-  std::optional<std::string> secret_file;
-  bool insecure = false;
+  cluster::SecurityFlags security;
 };
 
 // Ends with 0 when the job is over or after SIGTERM, with 3 when a task is lost or missing.

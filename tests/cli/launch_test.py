@@ -110,6 +110,19 @@ class ClusterTest(LaunchCase):
     addresses = cluster["ps"] + cluster["worker"]
     self.assertEqual(len(set(addresses)), 4)
 
+  def test_tasks_share_a_secret_of_their_own(self):
+    secrets = []
+    for _ in range(2):
+      out, _ = self.launch("-n", 2, body="print(os.environ['LOCKSTEP_JOB_SECRET'])")
+      tasks = {line.split()[1] for line in out.splitlines()}
+      self.assertEqual(len(tasks), 1, out)
+      secrets += tasks
+    self.assertRegex(secrets[0], r"\A[0-9a-f]{64}\Z")
+    self.assertNotEqual(*secrets)
+    out, _ = self.launch("-n", 1, body="print(os.environ['LOCKSTEP_JOB_SECRET'])",
+                         env={"LOCKSTEP_JOB_SECRET": "mine"})
+    self.assertEqual(out, "[worker:0] mine\n")
+
   def test_tasks_can_listen_on_their_ports_and_find_each_other(self):
     out, _ = self.launch("-n", 2, body="""
         host, port = config["cluster"]["worker"][task["index"]].rsplit(":", 1)

@@ -119,6 +119,11 @@ Result<Resolution> ResolveVariables(const Variables& variables, const ClusterFla
   return alone;
 }
 
+bool IsClusterVariable(std::string_view name) {
+  return name == "TF_CONFIG" || name.starts_with("SLURM_") || name.starts_with("LOCKSTEP_") ||
+         name.starts_with("OMPI_COMM_WORLD_") || name.starts_with("PMIX_");
+}
+
 }  // namespace
 
 Result<Resolution> ResolveCluster(const Variables& variables, const ClusterFlags& flags) {
@@ -136,9 +141,16 @@ Result<Resolution> ResolveCluster(const Variables& variables, const ClusterFlags
   return resolution;
 }
 
-bool IsClusterVariable(std::string_view name) {
-  return name == "TF_CONFIG" || name.starts_with("SLURM_") ||
-         name.starts_with("OMPI_COMM_WORLD_") || name.starts_with("PMIX_");
+Variables CollectVariables(const char* const* environment) {
+  Variables variables;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view text = *environment;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos && IsClusterVariable(text.substr(0, equals))) {
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return variables;
 }
 
 }  // namespace lockstep::cluster

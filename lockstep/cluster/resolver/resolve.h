@@ -32,8 +32,8 @@ struct ClusterFlags {
 
 Result<Resolution> ResolveCluster(const Variables& variables, const ClusterFlags& flags);
 
-// Names of the variables that resolvers read begin so, or are so: what a reader of the environment
-// has to collect.
-bool IsClusterVariable(std::string_view name);
+// Of "NAME=value" entries up to a null pointer, such as `environ`: what the resolvers and
+// ReadSecurity look at.
+Variables CollectVariables(const char* const* environment);
 
 }  // namespace lockstep::cluster

@@ -143,12 +143,17 @@ TEST(ResolveTest, InAJobButNotInAStep) {
 }
 
 TEST(ResolveTest, VariablesToCollect) {
-  for (const char* name : {"TF_CONFIG", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
-    EXPECT_TRUE(IsClusterVariable(name)) << name;
-  }
-  for (const char* name : {"PATH", "TF_CONFIG_X", "SLURM", "OMPI_MCA_x"}) {
-    EXPECT_FALSE(IsClusterVariable(name)) << name;
-  }
+  const char* const environment[] = {"TF_CONFIG={}",   "SLURM_PROCID=1", "OMPI_COMM_WORLD_RANK=2",
+                                     "PMIX_RANK=",     "LOCKSTEP_X=a=b", "PATH=/",
+                                     "TF_CONFIG_X=1",  "SLURM=1",        "OMPI_MCA_x=1",
+                                     "no equals sign", nullptr};
+  const Variables expected = {{"TF_CONFIG", "{}"},
+                              {"SLURM_PROCID", "1"},
+                              {"OMPI_COMM_WORLD_RANK", "2"},
+                              {"PMIX_RANK", ""},
+                              {"LOCKSTEP_X", "a=b"}};
+  EXPECT_EQ(CollectVariables(environment), expected);
+  EXPECT_TRUE(CollectVariables(nullptr).empty());
 }
 
 }  // namespace
