@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 
 namespace lockstep::internal {
 
@@ -26,14 +27,14 @@ Status CheckPath(const std::string& path) {
     return InvalidArgument("empty file name");
   }
   if (path.find('\0') != std::string::npos) {
-    return InvalidArgument(fmt::format("{}: file name with a zero byte", path.c_str()));
+    return InvalidArgument(fmt::format("{}: file name with a zero byte", Shown(path)));
   }
   return OkStatus();
 }
 
 Status NotRegular(const std::string& path, unsigned int mode) {
   return InvalidArgument(
-      fmt::format("{}: {}, expected a regular file", path,
+      fmt::format("{}: {}, expected a regular file", Shown(path),
                   S_ISDIR(mode) ? "is a directory" : "is a pipe, socket or device"));
 }
 

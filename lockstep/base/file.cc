@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/base/quote.h"
 
 namespace lockstep {
 namespace {
@@ -73,8 +74,8 @@ Status ReadAll(int fd, const std::string& path, uint64_t max_bytes, std::string&
     }
     used += static_cast<size_t>(count);
     if (used > max_bytes) {
-      return ResourceExhausted(
-          fmt::format("{}: grew beyond the limit of {} bytes while being read", path, max_bytes));
+      return ResourceExhausted(fmt::format("{}: grew beyond the limit of {} bytes while being read",
+                                           Shown(path), max_bytes));
     }
   }
 }
@@ -112,14 +113,15 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Writes, synchronises and closes; the file exists under its temporary name afterwards.
-Status FillTemporary(Descriptor& fd, const std::string& temporary, std::string_view content) {
-  LS_TRY(internal::WriteAll(fd.get(), temporary, 0, content.data(), content.size()));
+// Writes, synchronises and closes; the file exists under its temporary name afterwards. Errors name
+// `path`, which the user knows.
+Status FillTemporary(Descriptor& fd, const std::string& path, std::string_view content) {
+  LS_TRY(internal::WriteAll(fd.get(), path, 0, content.data(), content.size()));
   if (::fsync(fd.get()) != 0) {
-    return ErrnoStatus(errno, temporary, "synchronise");
+    return ErrnoStatus(errno, path, "synchronise");
   }
   if (fd.Close() != 0) {
-    return ErrnoStatus(errno, temporary, "close");
+    return ErrnoStatus(errno, path, "close");
   }
   return OkStatus();
 }
@@ -139,8 +141,8 @@ Status SyncFolder(const std::string& folder) {
 }
 
 Status ErrnoStatus(int error, std::string_view path, std::string_view action) {
-  return {CodeOf(error),
-          fmt::format("{}: cannot {}: {}", path, action, std::generic_category().message(error))};
+  return {CodeOf(error), fmt::format("{}: cannot {}: {}", Shown(path), action,
+                                     std::generic_category().message(error))};
 }
 
 Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
@@ -148,7 +150,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   const uint64_t size = file.size;
   if (size > max_bytes) {
     return ResourceExhausted(
-        fmt::format("{}: {} bytes, at most {} are allowed", path, size, max_bytes));
+        fmt::format("{}: {} bytes, at most {} are allowed", Shown(path), size, max_bytes));
   }
   try {
     // One byte more than the size, so that the read that finds the end needs no growth.
@@ -156,7 +158,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
     LS_TRY(ReadAll(file.fd.get(), path, max_bytes, content));
     return content;
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted(fmt::format("{}: no memory for {} bytes", path, size));
+    return ResourceExhausted(fmt::format("{}: no memory for {} bytes", Shown(path), size));
   }
 }
 
@@ -173,11 +175,11 @@ Status WriteFileAtomic(const std::string& path, std::string_view content) {
     }
   }
   if (opened < 0) {
-    return AlreadyExists(
-        fmt::format("{}: too many temporary files beside it, such as {}", path, temporary));
+    return AlreadyExists(fmt::format("{}: too many temporary files beside it, such as {}",
+                                     Shown(path), Shown(temporary)));
   }
   Descriptor fd(opened);
-  Status status = FillTemporary(fd, temporary, content);
+  Status status = FillTemporary(fd, path, content);
   if (status.ok() && ::rename(temporary.c_str(), target.c_str()) != 0) {
     status = ErrnoStatus(errno, path, "replace");
   }

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 
 namespace lockstep {
 
@@ -65,8 +66,8 @@ Status InputFile::ReadAt(uint64_t offset, void* data, size_t size) const {
       return ErrnoStatus(errno, path_, fmt::format("read at offset {}", offset + done));
     }
     if (count == 0) {
-      return DataLoss(fmt::format("{}: ends at offset {}, {} more bytes were expected", path_,
-                                  offset + done, size - done));
+      return DataLoss(fmt::format("{}: ends at offset {}, {} more bytes were expected",
+                                  Shown(path_), offset + done, size - done));
     }
     done += static_cast<size_t>(count);
   }

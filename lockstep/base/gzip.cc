@@ -118,4 +118,34 @@ Result<std::string> Gunzip(std::string_view data, uint64_t max_bytes) {
   }
 }
 
+Result<std::string> GunzipBeginning(std::string_view data, size_t max_bytes) {
+  if (!IsGzip(data)) {
+    return Corrupt(0, "no gzip header");
+  }
+  Inflater inflater;
+  if (!inflater.Start()) {
+    return ResourceExhausted("gzip: no memory to decompress");
+  }
+  std::string output(max_bytes, '\0');
+  z_stream& stream = inflater.stream();
+  // zlib's interface is not const-correct; it does not write to its input.
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+  stream.avail_in = Bounded(data.size());
+  stream.next_out = reinterpret_cast<Bytef*>(output.data());
+  stream.avail_out = Bounded(output.size());
+  const uInt given_in = stream.avail_in;
+  const uInt given_out = stream.avail_out;
+  const int result = inflate(&stream, Z_SYNC_FLUSH);
+  if (result == Z_MEM_ERROR) {
+    return ResourceExhausted("gzip: no memory to decompress");
+  }
+  // Z_BUF_ERROR: one of the two ended before anything could be done.
+  if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+    return Corrupt(given_in - stream.avail_in,
+                   stream.msg != nullptr ? stream.msg : "a preset dictionary");
+  }
+  output.resize(given_out - stream.avail_out);
+  return output;
+}
+
 }  // namespace lockstep

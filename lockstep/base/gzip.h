@@ -3,6 +3,7 @@
 // DATA_LOSS and name the offset in the compressed input; RESOURCE_EXHAUSTED if the limit is passed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,5 +17,10 @@ bool IsGzip(std::string_view data);
 
 // The content of all members, one after another, at most `max_bytes` of it.
 Result<std::string> Gunzip(std::string_view data, uint64_t max_bytes);
+
+// The first bytes of the content, at most `max_bytes` of them: fewer where the content or `data`,
+// which may be the beginning of a longer input, ends before. Checksums are not reached and so not
+// checked.
+Result<std::string> GunzipBeginning(std::string_view data, size_t max_bytes);
 
 }  // namespace lockstep

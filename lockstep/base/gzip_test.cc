@@ -46,6 +46,23 @@ TEST(GzipTest, TheLimitIsExact) {
   EXPECT_EQ(Gunzip(Compress(""), 0).value(), "");
 }
 
+TEST(GzipTest, ABeginningNeedsNoEnd) {
+  const std::string packed = Compress(std::string(1000, 'a') + std::string(100'000, 'b'));
+  EXPECT_EQ(GunzipBeginning(packed, 1001).value(), std::string(1000, 'a') + "b");
+  EXPECT_EQ(GunzipBeginning(Compress("short"), 100).value(), "short");
+  EXPECT_EQ(GunzipBeginning(Compress(""), 100).value(), "");
+  // Cut off inside the content and inside gzip's own header.
+  const std::string random = "what a dull text this is, is this";
+  const std::string begun = GunzipBeginning(Compress(random).substr(0, 20), 100).value();
+  EXPECT_EQ(begun, random.substr(0, begun.size()));
+  EXPECT_EQ(GunzipBeginning(packed.substr(0, 5), 100).value(), "");
+  EXPECT_EQ(GunzipBeginning("text", 100).status().ToString(),
+            "DATA_LOSS: gzip: no gzip header at offset 0");
+  std::string damaged = packed;
+  damaged[2] = 9;  // A method that does not exist.
+  EXPECT_EQ(GunzipBeginning(damaged, 100).status().code(), StatusCode::kDataLoss);
+}
+
 TEST(GzipTest, EveryTruncationIsAnError) {
   const std::string whole = Compress("some text that is worth keeping, keeping, keeping");
   for (size_t size = 0; size < whole.size(); ++size) {

@@ -12,6 +12,64 @@ bool IsControl(char c) {
   return byte < 0x20 || byte == 0x7F;
 }
 
+bool IsContinuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. Table 3-7 of the
+// Unicode standard.
+size_t CharacterBytes(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) {
+    return 1;
+  }
+  const size_t bytes = lead < 0xC2 || lead > 0xF4 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (bytes == 0 || text.size() < bytes) {
+    return 0;
+  }
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool too_long = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+  const bool too_high = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
+  const std::string_view rest = text.substr(1, bytes - 1);
+  return !too_long && !too_high && std::all_of(rest.begin(), rest.end(), IsContinuation) ? bytes
+                                                                                         : 0;
+}
+
+// U+0080 to U+009F, of which some terminals take U+009B for the beginning of a command.
+bool IsHighControl(std::string_view character) {
+  return character.size() == 2 && character[0] == '\xC2' &&
+         static_cast<unsigned char>(character[1]) < 0xA0;
+}
+
+void AppendEscaped(std::string_view bytes, std::string& result) {
+  for (const char c : bytes) {
+    if (c == '\n') {
+      result += "\\n";
+    } else if (c == '\t') {
+      result += "\\t";
+    } else {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+}
+
+// The longest beginning of at most `max_bytes` that cuts no character.
+std::string_view Head(std::string_view text, size_t max_bytes) {
+  size_t size = std::min(max_bytes, text.size());
+  while (size > 0 && size < text.size() && IsContinuation(text[size])) {
+    --size;
+  }
+  return text.substr(0, size);
+}
+
+std::string_view Tail(std::string_view text, size_t max_bytes) {
+  size_t begin = text.size() - std::min(max_bytes, text.size());
+  while (begin < text.size() && IsContinuation(text[begin])) {
+    ++begin;
+  }
+  return text.substr(begin);
+}
+
 }  // namespace
 
 bool HasControlCharacters(std::string_view text) {
@@ -21,25 +79,34 @@ bool HasControlCharacters(std::string_view text) {
 std::string EscapeControls(std::string_view text) {
   std::string result;
   result.reserve(text.size());
-  for (const char c : text) {
-    if (c == '\n') {
-      result += "\\n";
-    } else if (c == '\t') {
-      result += "\\t";
-    } else if (IsControl(c)) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  while (!text.empty()) {
+    const size_t bytes = CharacterBytes(text);
+    const std::string_view character = text.substr(0, std::max<size_t>(bytes, 1));
+    if (bytes == 0 || IsControl(character[0]) || IsHighControl(character)) {
+      AppendEscaped(character, result);
     } else {
-      result += c;
+      result += character;
     }
+    text.remove_prefix(character.size());
   }
   return result;
+}
+
+std::string Shown(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) {
+    return EscapeControls(text);
+  }
+  // Of a path the end says more than the middle.
+  const size_t tail = max_bytes / 3;
+  return fmt::format("{}...{} ({} bytes)", EscapeControls(Head(text, max_bytes - tail)),
+                     EscapeControls(Tail(text, tail)), text.size());
 }
 
 std::string Quoted(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) {
     return fmt::format("'{}'", EscapeControls(text));
   }
-  return fmt::format("'{}...' ({} bytes)", EscapeControls(text.substr(0, max_bytes)), text.size());
+  return fmt::format("'{}...' ({} bytes)", EscapeControls(Head(text, max_bytes)), text.size());
 }
 
 }  // namespace lockstep
