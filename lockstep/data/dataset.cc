@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "lockstep/base/sha256.h"
 #include "lockstep/data/internal/scale.h"
 
 namespace lockstep::data {
@@ -68,6 +69,19 @@ void Split::Gather(std::span<const uint32_t> indices, float* features, int32_t* 
                   elements * sizeof(float));
     }
   }
+}
+
+Result<std::string> ContentSha256(const Split& split) {
+  LS_ASSIGN_OR_RETURN(Sha256 hash, Sha256::Create());
+  for (const Tensor* tensor : {&split.features(), &split.labels()}) {
+    if (!tensor->has_value()) {
+      continue;  // A split without samples.
+    }
+    // The shape's closing bracket keeps what follows apart from it.
+    hash.Update(fmt::format("{} {}", DTypeName(tensor->dtype()), tensor->shape().ToString()));
+    hash.Update(tensor->data(), tensor->bytes());
+  }
+  return std::move(hash).HexDigest();
 }
 
 }  // namespace lockstep::data

@@ -43,6 +43,10 @@ class Split {
   Tensor labels_;
 };
 
+// SHA-256, in hexadecimal, over element type, shape and bytes of the features as they are stored,
+// and over the labels: what identifies the samples and their order, wherever they were read from.
+Result<std::string> ContentSha256(const Split& split);
+
 struct Dataset {
   // Where it came from, for messages.
   std::string name;

@@ -57,5 +57,23 @@ TEST(SplitTest, RefusesWhatDoesNotFit) {
             "s: labels are int64 [2], expected int32 [N]");
 }
 
+TEST(SplitTest, TheHashIsThatOfTheContent) {
+  const auto hash = [](const Shape& shape, const std::vector<uint8_t>& pixels,
+                       std::initializer_list<int32_t> labels) {
+    return ContentSha256(
+               Split::Create("s", Tensor::From<uint8_t>(shape, pixels).value(), Labels(labels), 9)
+                   .value())
+        .value();
+  };
+  const std::string one = hash(Shape{2, 2}, {1, 2, 3, 4}, {5, 6});
+  // printf 'uint8 [2, 2]\x1\x2\x3\x4int32 [2]\x5\0\0\0\x6\0\0\0' | sha256sum
+  EXPECT_EQ(one, "36a172e4cd298b52a5e6743aef3af4bbbbe961e67a88c2e950db905d4b016a00");
+  EXPECT_EQ(hash(Shape{2, 2}, {1, 2, 3, 4}, {5, 6}), one);
+  EXPECT_NE(hash(Shape{2, 2}, {1, 2, 3, 5}, {5, 6}), one);
+  EXPECT_NE(hash(Shape{2, 2}, {1, 2, 3, 4}, {6, 5}), one);
+  EXPECT_NE(hash(Shape{2, 2, 1}, {1, 2, 3, 4}, {5, 6}), one);
+  EXPECT_TRUE(ContentSha256(Split()).ok());
+}
+
 }  // namespace
 }  // namespace lockstep::data

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -9,7 +10,9 @@
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/file_stream.h"
 #include "lockstep/base/gzip.h"
+#include "lockstep/base/quote.h"
 
 namespace lockstep::data {
 namespace {
@@ -157,14 +160,35 @@ Result<Tensor> ParseIdx(std::string_view content, std::string_view name) {
 Result<Tensor> ReadIdx(const std::string& path) {
   LS_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxFileBytes));
   if (!IsGzip(content)) {
-    return ParseIdx(content, path);
+    return ParseIdx(content, Shown(path));
   }
   Result<std::string> decompressed = Gunzip(content, kMaxFileBytes);
   if (!decompressed.ok()) {
     const Status& status = decompressed.status();
-    return Status(status.code(), fmt::format("{}: {}", path, status.message()));
+    return Status(status.code(), fmt::format("{}: {}", Shown(path), status.message()));
   }
-  return ParseIdx(*decompressed, path + " (decompressed)");
+  return ParseIdx(*decompressed, Shown(path) + " (decompressed)");
+}
+
+Result<IdxHeader> ReadIdxHeader(const std::string& path) {
+  constexpr uint64_t kBeginningBytes = uint64_t{64} << 10;
+  LS_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  std::string content(static_cast<size_t>(std::min(file.size(), kBeginningBytes)), '\0');
+  LS_TRY(file.ReadAt(0, content.data(), content.size()));
+  if (IsGzip(content)) {
+    constexpr size_t kHeaderBytes = kMagicBytes + kDimensionBytes * Shape::kMaxRank;
+    Result<std::string> decompressed = GunzipBeginning(content, kHeaderBytes);
+    if (!decompressed.ok()) {
+      const Status& status = decompressed.status();
+      return Status(status.code(), fmt::format("{}: {}", Shown(path), status.message()));
+    }
+    content = std::move(decompressed).value();
+  }
+  IdxHeader header;
+  LS_ASSIGN_OR_RETURN(const ElementType type, ReadMagic(content, Shown(path)));
+  header.dtype = type.dtype;
+  LS_ASSIGN_OR_RETURN(header.shape, ReadShape(content, Shown(path)));
+  return header;
 }
 
 }  // namespace lockstep::data

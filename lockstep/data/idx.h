@@ -20,4 +20,13 @@ Result<Tensor> ReadIdx(const std::string& path);
 // The same for the uncompressed content of a file, which errors call `name`.
 Result<Tensor> ParseIdx(std::string_view content, std::string_view name);
 
+struct IdxHeader {
+  DType dtype = DType::kUInt8;
+  Shape shape;
+};
+
+// What ReadIdx would return, from the beginning of the file alone. Whether the file holds what it
+// promises is not checked.
+Result<IdxHeader> ReadIdxHeader(const std::string& path);
+
 }  // namespace lockstep::data

@@ -10,10 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 #include "lockstep/data/idx.h"
 
 namespace lockstep::data {
 namespace {
+
+constexpr int64_t kMnistClasses = 10;
+constexpr int64_t kMnistPixels = 28;
 
 // What one split was read from.
 struct Files {
@@ -33,19 +38,33 @@ Result<std::string> FindFile(const std::string& folder, std::string_view stem, i
   }
   const std::filesystem::path base(folder);
   for (const std::string& name : names) {
+    // A link counts, wherever it leads: opening it then says what is wrong with it.
     std::error_code error;
-    if (std::filesystem::exists(base / name, error)) {
+    const auto found = std::filesystem::symlink_status(base / name, error);
+    if (std::filesystem::exists(found)) {
       return (base / name).string();
     }
+    if (found.type() != std::filesystem::file_type::not_found) {
+      return ErrnoStatus(error.value(), (base / name).string(), "look for the file");
+    }
   }
-  return NotFound(fmt::format("{}: none of the files {} is there", folder, fmt::join(names, ", ")));
+  return NotFound(
+      fmt::format("{}: none of the files {} is there", Shown(folder), fmt::join(names, ", ")));
 }
 
-Status CheckKind(const std::string& path, const Tensor& tensor, int rank, std::string_view what) {
-  if (tensor.dtype() != DType::kUInt8 || tensor.shape().rank() != rank) {
-    return DataLoss(fmt::format("{}: {} {}, {} are unsigned bytes with {} dimension{}", path,
-                                DTypeName(tensor.dtype()), tensor.shape().ToString(), what, rank,
+Status CheckKind(const std::string& path, DType dtype, const Shape& shape, int rank,
+                 std::string_view what) {
+  if (dtype != DType::kUInt8 || shape.rank() != rank) {
+    return DataLoss(fmt::format("{}: {} {}, {} are unsigned bytes with {} dimension{}", Shown(path),
+                                DTypeName(dtype), shape.ToString(), what, rank,
                                 rank == 1 ? "" : "s"));
+  }
+  return OkStatus();
+}
+
+Status CheckPixels(const std::string& path, const Shape& shape) {
+  if (shape.num_elements() == 0) {
+    return DataLoss(fmt::format("{}: {} holds no pixel", Shown(path), shape.ToString()));
   }
   return OkStatus();
 }
@@ -55,13 +74,10 @@ Result<Files> ReadSplit(const std::string& folder, std::string_view prefix) {
   LS_ASSIGN_OR_RETURN(files.images_path, FindFile(folder, fmt::format("{}-images", prefix), 3));
   LS_ASSIGN_OR_RETURN(files.labels_path, FindFile(folder, fmt::format("{}-labels", prefix), 1));
   LS_ASSIGN_OR_RETURN(files.labels, ReadIdx(files.labels_path));
-  LS_TRY(CheckKind(files.labels_path, files.labels, 1, "labels"));
+  LS_TRY(CheckKind(files.labels_path, files.labels.dtype(), files.labels.shape(), 1, "labels"));
   LS_ASSIGN_OR_RETURN(files.images, ReadIdx(files.images_path));
-  LS_TRY(CheckKind(files.images_path, files.images, 3, "images"));
-  if (files.images.num_elements() == 0) {
-    return DataLoss(
-        fmt::format("{}: {} holds no pixel", files.images_path, files.images.shape().ToString()));
-  }
+  LS_TRY(CheckKind(files.images_path, files.images.dtype(), files.images.shape(), 3, "images"));
+  LS_TRY(CheckPixels(files.images_path, files.images.shape()));
   if (files.images.shape()[0] != files.labels.shape()[0]) {
     return DataLoss(fmt::format("{} has {} images but {} has {} labels", files.images_path,
                                 files.images.shape()[0], files.labels_path,
@@ -70,9 +86,10 @@ Result<Files> ReadSplit(const std::string& folder, std::string_view prefix) {
   return files;
 }
 
-int64_t HighestLabel(const Files& files) {
-  const std::span<const uint8_t> labels = files.labels.values<uint8_t>();
-  return *std::max_element(labels.begin(), labels.end());
+// -1 if there is none.
+int64_t HighestLabel(const Tensor& labels) {
+  const std::span<const uint8_t> values = labels.values<uint8_t>();
+  return values.empty() ? -1 : *std::max_element(values.begin(), values.end());
 }
 
 Result<Split> MakeSplit(const Files& files, int64_t num_classes) {
@@ -102,8 +119,9 @@ Result<Dataset> MakeDataset(const std::string& folder, int64_t num_classes, cons
   Dataset dataset;
   dataset.name = folder;
   dataset.sample_shape = Shape{shape[1], shape[2], 1};
-  dataset.num_classes =
-      num_classes > 0 ? num_classes : std::max(HighestLabel(train), HighestLabel(test)) + 1;
+  dataset.num_classes = num_classes > 0
+                            ? num_classes
+                            : std::max(HighestLabel(train.labels), HighestLabel(test.labels)) + 1;
   LS_ASSIGN_OR_RETURN(dataset.train, MakeSplit(train, dataset.num_classes));
   LS_ASSIGN_OR_RETURN(dataset.test, MakeSplit(test, dataset.num_classes));
   return dataset;
@@ -111,10 +129,14 @@ Result<Dataset> MakeDataset(const std::string& folder, int64_t num_classes, cons
 
 Status CheckFolder(const std::string& folder) {
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    return NotFound(fmt::format("{}: not a folder, expected one with IDX files", folder));
+  const auto found = std::filesystem::status(folder, error);
+  if (std::filesystem::is_directory(found)) {
+    return OkStatus();
   }
-  return OkStatus();
+  if (!std::filesystem::exists(found)) {
+    return ErrnoStatus(error.value(), folder, "open the folder with IDX files");
+  }
+  return NotFound(fmt::format("{}: not a folder, expected one with IDX files", Shown(folder)));
 }
 
 }  // namespace
@@ -126,14 +148,39 @@ Result<Dataset> LoadIdxFolder(const std::string& folder, int64_t num_classes) {
   return MakeDataset(folder, num_classes, train, test);
 }
 
+Result<Dataset> DescribeIdxFolder(const std::string& folder) {
+  LS_TRY(CheckFolder(folder));
+  Dataset dataset;
+  dataset.name = folder;
+  for (const std::string_view prefix : {"train", "t10k"}) {
+    LS_ASSIGN_OR_RETURN(const std::string labels_path,
+                        FindFile(folder, fmt::format("{}-labels", prefix), 1));
+    LS_ASSIGN_OR_RETURN(const Tensor labels, ReadIdx(labels_path));
+    LS_TRY(CheckKind(labels_path, labels.dtype(), labels.shape(), 1, "labels"));
+    dataset.num_classes = std::max(dataset.num_classes, HighestLabel(labels) + 1);
+  }
+  LS_ASSIGN_OR_RETURN(const std::string images_path, FindFile(folder, "train-images", 3));
+  LS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(images_path));
+  LS_TRY(CheckKind(images_path, images.dtype, images.shape, 3, "images"));
+  LS_TRY(CheckPixels(images_path, images.shape));
+  dataset.sample_shape = Shape{images.shape[1], images.shape[2], 1};
+  return dataset;
+}
+
+Dataset DescribeMnist(const std::string& folder) {
+  Dataset dataset;
+  dataset.name = folder;
+  dataset.sample_shape = Shape{kMnistPixels, kMnistPixels, 1};
+  dataset.num_classes = kMnistClasses;
+  return dataset;
+}
+
 Result<Dataset> LoadMnist(const std::string& folder) {
-  constexpr int64_t kClasses = 10;
-  constexpr int64_t kPixels = 28;
-  LS_ASSIGN_OR_RETURN(Dataset dataset, LoadIdxFolder(folder, kClasses));
-  if (dataset.sample_shape[0] != kPixels || dataset.sample_shape[1] != kPixels) {
-    return DataLoss(fmt::format("{}: images of {} x {} pixels, MNIST has {} x {}", folder,
-                                dataset.sample_shape[0], dataset.sample_shape[1], kPixels,
-                                kPixels));
+  LS_ASSIGN_OR_RETURN(Dataset dataset, LoadIdxFolder(folder, kMnistClasses));
+  if (!(dataset.sample_shape == DescribeMnist(folder).sample_shape)) {
+    return DataLoss(fmt::format("{}: images of {} x {} pixels, MNIST has {} x {}", Shown(folder),
+                                dataset.sample_shape[0], dataset.sample_shape[1], kMnistPixels,
+                                kMnistPixels));
   }
   return dataset;
 }

@@ -16,4 +16,11 @@ Result<Dataset> LoadIdxFolder(const std::string& folder, int64_t num_classes);
 // The same for MNIST and sets made in its image: 28 x 28 pixels, ten classes.
 Result<Dataset> LoadMnist(const std::string& folder);
 
+// What LoadIdxFolder(folder, 0) returns, without any sample: name, sample_shape and num_classes.
+// Reads no more of the images than the beginning.
+Result<Dataset> DescribeIdxFolder(const std::string& folder);
+
+// What LoadMnist returns, without any sample. Reads nothing.
+Dataset DescribeMnist(const std::string& folder);
+
 }  // namespace lockstep::data

@@ -111,8 +111,58 @@ TEST_F(IdxFolderTest, MissingFilesAreNamed) {
             folder_.path() +
                 ": none of the files t10k-labels-idx1-ubyte, t10k-labels-idx1-ubyte.gz, "
                 "t10k-labels.idx1-ubyte, t10k-labels.idx1-ubyte.gz is there");
-  EXPECT_EQ(LoadMnist(folder_.Path("none")).status().message(),
-            folder_.Path("none") + ": not a folder, expected one with IDX files");
+  EXPECT_EQ(
+      LoadMnist(folder_.Path("none")).status().message(),
+      folder_.Path("none") + ": cannot open the folder with IDX files: No such file or directory");
+  EXPECT_EQ(
+      LoadMnist(folder_.Path("train-images-idx3-ubyte")).status().message(),
+      folder_.Path("train-images-idx3-ubyte") + ": not a folder, expected one with IDX files");
+}
+
+TEST_F(IdxFolderTest, LinksThatLeadNowhereAreNotMissingFiles) {
+  const std::string loop = folder_.Path("loop");
+  std::filesystem::create_symlink(loop, loop);
+  EXPECT_EQ(LoadMnist(loop).status().message(),
+            loop + ": cannot open the folder with IDX files: Too many levels of symbolic links");
+  const std::string labels = folder_.Path("t10k-labels-idx1-ubyte");
+  std::filesystem::remove(labels);
+  std::filesystem::create_symlink(labels, labels);
+  EXPECT_EQ(MnistError(), labels + ": cannot open: Too many levels of symbolic links");
+}
+
+TEST_F(IdxFolderTest, ADescriptionIsThatOfTheLoadedData) {
+  Write("train-images-idx3-ubyte", Images(2, 5, 4));
+  Write("t10k-images-idx3-ubyte", Images(1, 5, 4));
+  Write("t10k-labels-idx1-ubyte", Labels("\x0b"));
+  for (const bool packed : {false, true}) {
+    if (packed) {
+      Write("train-images-idx3-ubyte", lockstep::testing::Compress(Images(2, 5, 4)));
+    }
+    const Dataset loaded = LoadIdxFolder(folder_.path(), 0).value();
+    const Result<Dataset> described = DescribeIdxFolder(folder_.path());
+    ASSERT_TRUE(described.ok()) << described.status().ToString();
+    EXPECT_EQ(described->sample_shape, loaded.sample_shape);
+    EXPECT_EQ(described->num_classes, loaded.num_classes);
+    EXPECT_EQ(described->num_classes, 12);
+    EXPECT_EQ(described->name, loaded.name);
+    EXPECT_EQ(described->train.size(), 0);
+  }
+  // Of the images it reads the beginning alone.
+  Write("train-images-idx3-ubyte", Images(2, 5, 4).substr(0, 16));
+  EXPECT_TRUE(DescribeIdxFolder(folder_.path()).ok());
+  EXPECT_FALSE(LoadIdxFolder(folder_.path(), 0).ok());
+  Write("train-images-idx3-ubyte", Labels("\x01\x02"));
+  EXPECT_THAT(DescribeIdxFolder(folder_.path()).status().message(),
+              HasSubstr("images are unsigned bytes with 3 dimensions"));
+  EXPECT_THAT(DescribeIdxFolder(folder_.Path("none")).status().message(),
+              HasSubstr("No such file or directory"));
+}
+
+TEST_F(IdxFolderTest, TheDescriptionOfMnistNeedsNoFile) {
+  const Dataset loaded = LoadMnist(folder_.path()).value();
+  const Dataset described = DescribeMnist("nowhere");
+  EXPECT_EQ(described.sample_shape, loaded.sample_shape);
+  EXPECT_EQ(described.num_classes, loaded.num_classes);
 }
 
 TEST(MnistFilesTest, TheShippedDigitsAreWhatTheirReadmeSays) {

@@ -161,5 +161,28 @@ TEST(IdxTest, AMissingFileIsNotFound) {
   EXPECT_EQ(ReadIdx("no/such/file").status().code(), StatusCode::kNotFound);
 }
 
+TEST(IdxTest, TheHeaderComesFromTheBeginningOfTheFile) {
+  const lockstep::testing::TempFolder folder;
+  const std::string path = folder.Path("f");
+  const std::string whole = Idx('\x0d', {40'000, 3}, std::string(480'000, '\x3c'));
+  for (const std::string& content :
+       {whole, whole.substr(0, 100), lockstep::testing::Compress(whole)}) {
+    ASSERT_TRUE(WriteFileAtomic(path, content).ok());
+    const Result<IdxHeader> header = ReadIdxHeader(path);
+    ASSERT_TRUE(header.ok()) << header.status().ToString();
+    EXPECT_EQ(header->dtype, DType::kFloat32);
+    EXPECT_EQ(header->shape, (Shape{40'000, 3}));
+  }
+  const auto error = [&](const std::string& content) {
+    EXPECT_TRUE(WriteFileAtomic(path, content).ok());
+    return ReadIdxHeader(path).status().message();
+  };
+  EXPECT_THAT(error(""), HasSubstr(path + ": 0 bytes, an IDX file begins with"));
+  EXPECT_THAT(error(SmallFile().substr(0, 9)), HasSubstr("ends at offset 9 inside the header"));
+  EXPECT_THAT(error(lockstep::testing::Compress("no")), HasSubstr(": 2 bytes, an IDX file"));
+  EXPECT_THAT(error("\x1f\x8b\x08\xff"), HasSubstr(path));
+  EXPECT_THAT(ReadIdxHeader(folder.path()).status().message(), HasSubstr("is a directory"));
+}
+
 }  // namespace
 }  // namespace lockstep::data
