@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/quote.h"
 #include "lockstep/base/suggest.h"
 #include "lockstep/model/resnet.h"
 #include "lockstep/op/pool.h"
@@ -102,7 +103,7 @@ Result<ModelFn> MakeModel(std::string_view name, const ModelOptions& options) {
     }
     names.push_back(info.name);
   }
-  return NotFound(fmt::format("there is no model '{}'{}", name, DidYouMean(name, names)));
+  return NotFound(fmt::format("there is no model {}{}", Quoted(name), DidYouMean(name, names)));
 }
 
 }  // namespace lockstep::model

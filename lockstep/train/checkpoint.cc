@@ -227,7 +227,8 @@ Status CheckFit(const std::string& folder, const SpecMap& stored, const SpecMap&
 Result<std::string> SaveCheckpoint(const std::string& dir, const CheckpointContents& contents,
                                    const exec::VariableStore& store) {
   LS_ASSIGN_OR_RETURN(Snapshot snapshot, TakeSnapshot(contents, store));
-  LS_TRY(internal::CreateFolders(dir));
+  internal::MadeFolders made;
+  LS_TRY(made.Make(dir));
   LS_ASSIGN_OR_RETURN(const internal::FolderLock lock, internal::FolderLock::Acquire(dir));
   internal::RecoverFolder(dir);
   LS_ASSIGN_OR_RETURN(internal::StagedFolder staged,
@@ -238,11 +239,24 @@ Result<std::string> SaveCheckpoint(const std::string& dir, const CheckpointConte
   snapshot.manifest.shards.push_back(std::move(digest));
   LS_TRY(WriteManifest(staged.path(), snapshot.manifest));
   LS_ASSIGN_OR_RETURN(std::string folder, staged.Commit());
+  made.Keep();
   const Status latest = internal::WriteLatest(dir, contents.step);
   if (!latest.ok()) {
     return latest.With(fmt::format("the checkpoint {} itself is complete", folder));
   }
   return folder;
+}
+
+Result<std::vector<int64_t>> CheckpointSteps(const std::string& dir) {
+  const Result<std::vector<std::string>> names = internal::ListCheckpoints(dir);
+  if (!names.ok() && names.status().code() != StatusCode::kNotFound) {
+    return names.status();
+  }
+  std::vector<int64_t> steps;
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    steps.push_back(internal::StepOf(name));
+  }
+  return steps;
 }
 
 Result<Checkpoint> ReadCheckpoint(const std::string& path) {

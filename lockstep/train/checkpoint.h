@@ -43,11 +43,16 @@ struct CheckpointContents {
 
 // Writes `contents` and the variables it names to DIR/step-N and lets DIR/latest name it; makes DIR
 // where it is missing. Returns the path of the checkpoint. A checkpoint of the same step is
-// replaced once the new one is complete. After an error nothing of it is left behind; the message
-// of a full disk or a forbidden folder names the file. ABORTED while another save runs in DIR.
+// replaced once the new one is complete. After an error nothing of it is left behind, a DIR that it
+// made included; the message of a full disk or a forbidden folder names the file. ABORTED while
+// another save runs in DIR.
 // Also removes what interrupted saves left behind.
 Result<std::string> SaveCheckpoint(const std::string& dir, const CheckpointContents& contents,
                                    const exec::VariableStore& store);
+
+// The steps of the checkpoints in `dir`, the newest first, whole or damaged; none where there is no
+// such folder.
+Result<std::vector<int64_t>> CheckpointSteps(const std::string& dir);
 
 struct CheckpointInfo {
   // The folder that was read.

@@ -196,6 +196,26 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
   }
 }
 
+TEST_F(CheckpointTest, AFailedFirstSaveLeavesNoFolder) {
+  CheckpointContents contents = Contents(5);
+  contents.config = "\xff";
+  EXPECT_FALSE(SaveCheckpoint(Path("a/b"), contents, store_).ok());
+  EXPECT_THAT(Names(), IsEmpty());
+  EXPECT_TRUE(SaveCheckpoint(Path("a/b"), Contents(5), store_).ok());
+  EXPECT_THAT(Names(), ElementsAre("a"));
+}
+
+TEST_F(CheckpointTest, TheStepsThatAreThere) {
+  EXPECT_THAT(CheckpointSteps(Path("none")).value(), IsEmpty());
+  EXPECT_THAT(CheckpointSteps(dir()).value(), IsEmpty());
+  Save(5);
+  Save(100);
+  Save(7);
+  fs::create_directories(Path("step-00000200"));
+  fs::rename(Path("step-00000007"), Path("step-00000007.replaced"));
+  EXPECT_THAT(CheckpointSteps(dir()).value(), ElementsAre(100, 7, 5));
+}
+
 TEST_F(CheckpointTest, AForbiddenFolderIsAClearError) {
   SaveMarked(5, 1);
   // Root may write anywhere, so be nobody.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 #include "lockstep/train/config_reader.h"
 
 namespace lockstep::train {
@@ -23,8 +24,8 @@ Result<toml::table> ParseToml(std::string_view text, const std::string& name) {
     return toml::parse(text, std::string_view(name));
   } catch (const toml::parse_error& error) {
     const toml::source_position place = error.source().begin;
-    return InvalidArgument(
-        fmt::format("{}:{}:{}: {}", name, place.line, place.column, error.description()));
+    return InvalidArgument(fmt::format("{}:{}:{}: {}", Shown(name), place.line, place.column,
+                                       Shown(error.description())));
   }
 }
 
@@ -75,7 +76,7 @@ Status ApplyOverride(const ConfigOverride& given, toml::table& root) {
   }
   if (names.size() < 2) {
     return InvalidArgument(
-        fmt::format("{}: key '{}', expected section.key", given.flag, given.key));
+        fmt::format("{}: key {}, expected section.key", given.flag, Quoted(given.key)));
   }
   LS_ASSIGN_OR_RETURN(toml::table value, ParseOverrideValue(given));
   toml::table* table = &root;
@@ -86,7 +87,7 @@ Status ApplyOverride(const ConfigOverride& given, toml::table& root) {
     }
     if (!next->is_table()) {
       return InvalidArgument(
-          fmt::format("{}: '{}' is a key and not a section", given.flag, names[i]));
+          fmt::format("{}: {} is a key and not a section", given.flag, Quoted(names[i])));
     }
     table = next->as_table();
   }
@@ -212,9 +213,10 @@ Result<Config> ReadConfig(const toml::table& table, ConfigContext& context) {
 Result<ConfigOverride> ParseSetFlag(std::string_view argument) {
   const size_t equals = argument.find('=');
   if (equals == std::string_view::npos) {
-    return InvalidArgument(fmt::format("--set {}: expected section.key=value", argument));
+    return InvalidArgument(fmt::format("--set {}: expected section.key=value", Shown(argument)));
   }
-  return ConfigOverride{fmt::format("--set {}", argument), std::string(argument.substr(0, equals)),
+  return ConfigOverride{fmt::format("--set {}", Shown(argument)),
+                        std::string(argument.substr(0, equals)),
                         std::string(argument.substr(equals + 1))};
 }
 

@@ -68,17 +68,19 @@ struct ModelConfig {
   // Required: softmax_regression, mlp, mnist_cnn, lenet5, resnet20, resnet32, resnet18, resnet34,
   // resnet50, or "layers" for a list of [[model.layers]].
   std::string name;
+  // Where the section stands, for messages of those who build the model: "mnist.toml:2:1".
+  std::string where;
   // Default 0: as many as the data has; 2 to 2^24.
   int64_t num_classes = 0;
   // Of one sample, [height, width, channels] for images; default empty: that of the data; required
   // for synthetic data. 1 to 7 dimensions of 1 to 2^20.
   std::vector<int64_t> input_shape;
-  // Units of the hidden layers, for "mlp" only; default [128], each 1 to 2^24.
+  // Units of the hidden layers, for "mlp" only; default [128], at most 1000, each 1 to 2^24.
   std::vector<int64_t> hidden = {128};
   // Share of elements set to zero in front of the last dense layer, for "mlp" and "mnist_cnn" only;
   // default 0, 0 to less than 1.
   double dropout = 0;
-  // For "layers" only, and required there.
+  // For "layers" only, and required there; at most 1000.
   std::vector<LayerConfig> layers;
 };
 
@@ -184,10 +186,13 @@ struct OptimizerConfig {
   // All but lars and lamb: adds l2 / 2 * |w|^2 to the loss; default 0, at least 0.
   double l2 = 0;
   // Patterns (* and ?) of the names of variables that neither weight_decay nor l2 touches; default
-  // none.
+  // none. Refused where neither is given; each must match a trainable variable of the model.
   std::vector<std::string> decay_exclude;
   ScheduleConfig schedule;
 };
+
+// What optimizer.name may be, "nesterov" included.
+std::span<const std::string_view> OptimizerNames();
 
 // [cluster]
 struct ClusterConfig {
@@ -232,7 +237,8 @@ struct Config {
 
 // A value from the command line in place of the file's.
 struct ConfigOverride {
-  // As the user wrote it, for messages: "--set optimizer.learning_rate=0.1", "--steps 3".
+  // As the user wrote it, for messages: "--set optimizer.learning_rate=0.1", "--steps 3". Plain
+  // text of bounded length (Shown).
   std::string flag;
   // "optimizer.learning_rate".
   std::string key;

@@ -27,6 +27,8 @@ constexpr std::array<std::string_view, 2> kPaddings = {"same", "valid"};
 constexpr IntRange kChannels = {1, 65536};
 constexpr IntRange kWindow = {1, 1024};
 constexpr IntRange kUnits = {1, int64_t{1} << 24};
+// Far more than anybody trains; building a graph costs more than linear time.
+constexpr size_t kMaxLayers = 1000;
 
 void ReadConv(SectionReader& reader, LayerConfig& layer) {
   reader.Require("filters");
@@ -92,6 +94,7 @@ LayerConfig ReadLayer(SectionReader& reader) {
 void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model) {
   constexpr int64_t kMaxDimension = int64_t{1} << 20;
   constexpr size_t kMaxDimensions = 7;
+  model.where = reader.where();
   reader.Require("name", fmt::format(", allowed are {}", fmt::join(kModels, ", ")));
   reader.Choice("name", kModels, model.name);
   reader.Int("num_classes", {2, kUnits.high}, model.num_classes);
@@ -104,6 +107,10 @@ void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model
   const std::string other = fmt::format("has no effect for model.name = '{}'", model.name);
   if (model.name == "mlp") {
     reader.Ints("hidden", kUnits, model.hidden);
+    if (model.hidden.size() > kMaxLayers) {
+      reader.FailAt("hidden", fmt::format("found {} layers, allowed are at most {}",
+                                          model.hidden.size(), kMaxLayers));
+    }
   } else {
     reader.Refuse("hidden", other);
   }
@@ -115,6 +122,10 @@ void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model
   if (model.name == "layers") {
     reader.Require("layers", ", the list of [[model.layers]]");
     const std::vector<const toml::table*> tables = reader.Tables("layers");
+    if (tables.size() > kMaxLayers) {
+      reader.FailAt("layers", fmt::format("found {} layers, allowed are at most {}", tables.size(),
+                                          kMaxLayers));
+    }
     for (size_t i = 0; i < tables.size(); ++i) {
       SectionReader layer(tables[i], fmt::format("model.layers[{}]", i), context);
       model.layers.push_back(ReadLayer(layer));

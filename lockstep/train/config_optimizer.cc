@@ -131,6 +131,10 @@ void ReadHyperparameters(SectionReader& reader, OptimizerConfig& optimizer) {
 
 }  // namespace
 
+std::span<const std::string_view> OptimizerNames() {
+  return kOptimizers;
+}
+
 void ReadOptimizer(SectionReader& reader, ConfigContext& context, OptimizerConfig& optimizer) {
   reader.Choice("name", kOptimizers, optimizer.name);
   if (optimizer.name == "nesterov") {
@@ -140,7 +144,11 @@ void ReadOptimizer(SectionReader& reader, ConfigContext& context, OptimizerConfi
                   "has no effect for optimizer.name = 'nesterov', which says it already");
   }
   ReadHyperparameters(reader, optimizer);
-  reader.Texts("decay_exclude", optimizer.decay_exclude);
+  if (reader.Has("weight_decay") || reader.Has("l2")) {
+    reader.Texts("decay_exclude", optimizer.decay_exclude);
+  } else {
+    reader.Refuse("decay_exclude", "has no effect without weight_decay or l2");
+  }
   SectionReader schedule(reader.Table("schedule"), "optimizer.schedule", context);
   ReadSchedule(schedule, optimizer.schedule);
   if (optimizer.schedule.name == "piecewise") {

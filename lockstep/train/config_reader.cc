@@ -7,15 +7,14 @@
 #include <limits>
 #include <utility>
 
+#include "lockstep/base/quote.h"
 #include "lockstep/base/suggest.h"
 
 namespace lockstep::train {
 namespace {
 
 std::string IntsAllowed(IntRange range) {
-  return range.high == std::numeric_limits<int64_t>::max()
-             ? fmt::format("integers of at least {}", range.low)
-             : fmt::format("integers from {} to {}", range.low, range.high);
+  return fmt::format("integers from {} to {}", range.low, range.high);
 }
 
 // What a value is, for "found ...".
@@ -30,7 +29,7 @@ std::string Describe(const toml::node& node) {
     return fmt::format("{}", boolean->get());
   }
   if (const toml::value<std::string>* text = node.as_string()) {
-    return fmt::format("'{}'", text->get());
+    return Quoted(text->get());
   }
   if (const toml::array* array = node.as_array()) {
     return fmt::format("an array of {}", array->size());
@@ -71,7 +70,7 @@ std::string ConfigContext::Where(std::string_view key, const toml::source_region
     return found->flag;
   }
   if (source.begin.line > 0) {
-    return fmt::format("{}:{}:{}", file, source.begin.line, source.begin.column);
+    return fmt::format("{}:{}:{}", Shown(file), source.begin.line, source.begin.column);
   }
   // A section that exists only because an override names something in it.
   for (const ConfigOverride& candidate : overrides) {
@@ -79,7 +78,7 @@ std::string ConfigContext::Where(std::string_view key, const toml::source_region
       return candidate.flag;
     }
   }
-  return file;
+  return Shown(file);
 }
 
 bool RealRange::Contains(double value) const {
@@ -87,11 +86,19 @@ bool RealRange::Contains(double value) const {
          (value < high || (high_allowed && value == high));
 }
 
+bool RealRange::ContainsAsFloat(double value) const {
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const double size = std::fabs(value);
+  return value == 0 ||
+         (size >= kLeast && size <= kMost && Contains(double{static_cast<float>(value)}));
+}
+
 SectionReader::SectionReader(const toml::table* table, std::string section, ConfigContext& context)
     : table_(table), section_(std::move(section)), context_(context) {}
 
 std::string SectionReader::FullName(std::string_view key) const {
-  return section_.empty() ? std::string(key) : fmt::format("{}.{}", section_, key);
+  return section_.empty() ? Shown(key) : fmt::format("{}.{}", section_, Shown(key));
 }
 
 std::string SectionReader::where() const {
@@ -156,15 +163,35 @@ void SectionReader::Int(std::string_view key, IntRange range, int64_t& value) {
   }
 }
 
+bool SectionReader::OneReal(std::string_view key, const toml::node& node, const RealRange& range,
+                            double& value) {
+  const bool is_number = node.is_integer() || node.is_floating_point();
+  const double found = is_number ? node.value<double>().value_or(0) : 0;
+  if (!is_number || !range.Contains(found)) {
+    Mismatch(key, node, range.words);
+    return false;
+  }
+  if (!range.ContainsAsFloat(found)) {
+    const std::string name = FullName(key);
+    const bool fits = std::fabs(found) <= std::numeric_limits<float>::max() &&
+                      std::fabs(found) >= std::numeric_limits<float>::min();
+    context_.Fail(
+        context_.Where(name, node.source()),
+        fits ? fmt::format("{}: found {}, which is {} in float32: allowed are {}", name,
+                           Describe(node), static_cast<float>(found), range.words)
+             : fmt::format("{}: found {}, allowed are {} that float32 can hold: 0, and {:.2g} to "
+                           "{:.2g}",
+                           name, Describe(node), range.words, std::numeric_limits<float>::min(),
+                           std::numeric_limits<float>::max()));
+    return false;
+  }
+  value = found;
+  return true;
+}
+
 void SectionReader::Real(std::string_view key, const RealRange& range, double& value) {
   if (const toml::node* node = Find(key)) {
-    const bool is_number = node->is_integer() || node->is_floating_point();
-    const double found = is_number ? node->value<double>().value_or(0) : 0;
-    if (!is_number || !range.Contains(found)) {
-      Mismatch(key, *node, range.words);
-      return;
-    }
-    value = found;
+    OneReal(key, *node, range, value);
   }
 }
 
@@ -249,10 +276,9 @@ void SectionReader::Reals(std::string_view key, const RealRange& range,
   if (const toml::array* array = List(key, range.words)) {
     values.clear();
     for (const toml::node& element : *array) {
-      const bool is_number = element.is_integer() || element.is_floating_point();
-      const double value = is_number ? element.value<double>().value_or(0) : 0;
-      if (!is_number || !range.Contains(value)) {
-        return Mismatch(key, element, range.words);
+      double value = 0;
+      if (!OneReal(key, element, range, value)) {
+        return;
       }
       values.push_back(value);
     }
@@ -349,7 +375,7 @@ void SectionReader::FailUnknown(std::string_view key, const toml::source_region&
                                 std::span<const std::string_view> known) {
   const std::string name = FullName(key);
   context_.Fail(context_.Where(name, source),
-                fmt::format("unknown {} '{}'{}", section_.empty() ? "section" : "key", name,
+                fmt::format("unknown {} {}{}", section_.empty() ? "section" : "key", Quoted(name),
                             DidYouMean(key, known)));
 }
 

@@ -56,6 +56,9 @@ struct RealRange {
   std::string_view words;
 
   bool Contains(double value) const;
+  // Whether the kernels, which compute in float32 and take denormals for zero, see a number of the
+  // range too, and not infinity, zero or a bound in its place.
+  bool ContainsAsFloat(double value) const;
 };
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -108,6 +111,8 @@ class SectionReader {
   const toml::node* Find(std::string_view key);
   // "section.key".
   std::string FullName(std::string_view key) const;
+  // A number of the value, checked; `node` is the key's value or an element of it.
+  bool OneReal(std::string_view key, const toml::node& node, const RealRange& range, double& value);
   // "section.key: found ..., allowed are ...".
   void Mismatch(std::string_view key, const toml::node& node, std::string_view allowed);
   // The elements of an array, or nothing after an error.

@@ -186,10 +186,11 @@ TEST(ConfigTest, WrongTypesSayWhatWasFoundAndWhatIsAllowed) {
   EXPECT_EQ(Error("l2 = true"),
             "f.toml:8:6: optimizer.l2: found true, allowed are numbers of at least 0");
   EXPECT_EQ(
-      Error("decay_exclude = ['a', 5]"),
-      "f.toml:8:23: optimizer.decay_exclude: found 5, allowed are strings that are not empty");
+      Error("l2 = 1\ndecay_exclude = ['a', 5]"),
+      "f.toml:9:23: optimizer.decay_exclude: found 5, allowed are strings that are not empty");
   EXPECT_EQ(Error("[train]\nseed = [1, 2]"),
-            "f.toml:9:8: train.seed: found an array of 2, allowed are integers of at least 0");
+            "f.toml:9:8: train.seed: found an array of 2, allowed are integers from 0 to "
+            "9223372036854775807");
   EXPECT_EQ(Error("[monitor]\nlogdir = 2020-01-01"),
             "f.toml:9:10: monitor.logdir: found a date or time, allowed are strings");
   EXPECT_EQ(Parse("train = 5").status().message(),
@@ -219,6 +220,69 @@ TEST(ConfigTest, ValuesOutOfRangeAreErrors) {
       "f.toml:9:8: cluster.mode: found 'asynk', allowed are sync, bounded, async, did you mean "
       "'async'?");
   EXPECT_THAT(Error("[checkpoint]\ndir = ''"), HasSubstr("strings that are not empty"));
+}
+
+// Kernels compute in float32: what is infinity, zero or a bound there is not what was asked for.
+TEST(ConfigTest, NumbersMustFitFloat32) {
+  EXPECT_EQ(
+      Error("l2 = 1e39"),
+      "f.toml:8:6: optimizer.l2: found the real number 1e+39, allowed are numbers of at least "
+      "0 that float32 can hold: 0, and 1.2e-38 to 3.4e+38");
+  for (const char* value : {"1e39", "1e300", "1e-39", "1e-300", "5e-324"}) {
+    const auto set = [value](const std::string& key) {
+      return std::vector<ConfigOverride>{Set(key + "=" + value)};
+    };
+    for (const char* key : {"optimizer.learning_rate", "optimizer.l2", "train.clip_norm",
+                            "train.clip_value", "train.clip_global_norm"}) {
+      EXPECT_THAT(Error("", set(key)), HasSubstr(std::string(key) + ": found")) << value;
+    }
+    EXPECT_THAT(Error("name = 'lars'", set("optimizer.trust_coefficient")), HasSubstr("float32"));
+    EXPECT_THAT(Error("name = 'lars'", set("optimizer.weight_decay")), HasSubstr("float32"));
+    EXPECT_THAT(Error("name = 'adam'", set("optimizer.epsilon")), HasSubstr("float32"));
+    EXPECT_THAT(Error("name = 'adagrad'", set("optimizer.initial_accumulator")),
+                HasSubstr("float32"));
+    EXPECT_THAT(
+        Error("[optimizer.schedule]\nname = 'cosine'", set("optimizer.schedule.end_learning_rate")),
+        HasSubstr("float32"));
+  }
+  EXPECT_THAT(Error("[optimizer.schedule]\nname='piecewise'\nboundaries=[1]\nvalues=[1, 1e39]",
+                    {Set("optimizer.learning_rate=0.1")}),
+              HasSubstr("optimizer.schedule.values: found the real number 1e+39"));
+  // 1 in float32: a mean that keeps everything, a division by zero.
+  EXPECT_EQ(Error("name = 'adam'\nbeta2 = 0.9999999999"),
+            "f.toml:9:9: optimizer.beta2: found the real number 0.9999999999, which is 1 in "
+            "float32: allowed are numbers from 0 to less than 1");
+  EXPECT_THAT(Error("[train]\nlabel_smoothing = 0.99999999999"), HasSubstr("is 1 in float32"));
+  EXPECT_TRUE(ParseMore("l2 = 3.4e38\n[train]\nclip_norm = 1.2e-38").ok());
+  EXPECT_TRUE(ParseMore("l2 = 0\n[train]\nclip_norm = 0.0").ok());
+  EXPECT_EQ(ParseMore("name = 'adam'\nbeta2 = 0.9999999")->optimizer.beta2, 0.9999999);
+}
+
+TEST(ConfigTest, MessagesAreOneShortLineWhateverTheyQuote) {
+  const std::string hostile = "a\x1b[31m\nb";
+  const std::string value = "\"a\\u001b[31m\\nb\"";
+  EXPECT_THAT(Error("name = " + value), HasSubstr("found 'a\\x1b[31m\\nb', allowed are sgd"));
+  EXPECT_THAT(Error(value + " = 1"), HasSubstr("unknown key 'optimizer.a\\x1b[31m\\nb'"));
+  const std::string huge(100'000, 'x');
+  const std::vector<std::string> messages = {
+      Error("name = '" + huge + "'"),
+      Error(huge + " = 1"),
+      Error("", {Set("optimizer.name=" + huge)}),
+      Error("", {Set("optimizer." + huge + "=1")}),
+      Error("", {Set(huge + "=1")}),
+      Error("[train]\nsteps = '" + huge + "'"),
+      Error(huge),
+      Error("", {Set("optimizer.name=" + hostile)}),
+      ParseSetFlag(huge).status().message(),
+      ParseSetFlag(hostile).status().message(),
+      ParseConfig("x", huge + hostile, {}).status().message(),
+      LoadConfig(huge + hostile, {}).status().message(),
+  };
+  for (const std::string& message : messages) {
+    EXPECT_LT(message.size(), 2500U) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_EQ(message.find('\x1b'), std::string::npos) << message;
+  }
 }
 
 TEST(ConfigTest, WhatIsRequiredIsMissed) {
@@ -253,6 +317,14 @@ TEST(ConfigTest, SettingsWithoutEffectAreRefused) {
   EXPECT_THAT(Error("[train]\nclip_norm = 1\nclip_global_norm = 1"),
               HasSubstr("cannot be combined"));
   EXPECT_THAT(Error("[train]\nclip_norm = 1\nclip_value = 1"), HasSubstr("cannot be combined"));
+}
+
+TEST(ConfigTest, ExclusionsFromADecayThatIsNotThereAreRefused) {
+  EXPECT_EQ(Error("decay_exclude = ['*bias']"),
+            "f.toml:8:17: optimizer.decay_exclude: has no effect without weight_decay or l2");
+  // One that is switched off for a run is there.
+  EXPECT_TRUE(ParseMore("l2 = 0\ndecay_exclude = ['*bias']").ok());
+  EXPECT_TRUE(ParseMore("name = 'adamw'\nweight_decay = 0.1\ndecay_exclude = ['*bias']").ok());
 }
 
 TEST(ConfigTest, OptimizersHaveTheirOwnDefaults) {
@@ -336,7 +408,10 @@ TEST(ConfigOverrideTest, ErrorsNameTheFlag) {
             "--set optimiser.learning_rate=1: unknown section 'optimiser', did you mean "
             "'optimizer'?");
   EXPECT_EQ(Error("[train]\nseed = 1", {{"--seed -1", "train.seed", "-1"}}),
-            "--seed -1: train.seed: found -1, allowed are integers of at least 0");
+            "--seed -1: train.seed: found -1, allowed are integers from 0 to 9223372036854775807");
+  EXPECT_EQ(Error("", {{"--seed 9223372036854775808", "train.seed", "9223372036854775808"}}),
+            "--seed 9223372036854775808: train.seed: found '9223372036854775808', allowed are "
+            "integers from 0 to 9223372036854775807");
   EXPECT_EQ(Error("", {Set("train.steps=[1")}),
             "--set train.steps=[1: train.steps: found '[1', allowed are integers from 0 to "
             "1000000000000");
@@ -433,6 +508,16 @@ TEST(ConfigLayersTest, ErrorsNameTheLayer) {
             "f.toml:1:1: missing key 'model.layers', the list of [[model.layers]]");
   EXPECT_THAT(Parse("[model]\nname = 'layers'\nlayers = []").status().message(),
               HasSubstr("found no layer"));
+  std::string layers;
+  std::string hidden;
+  for (int i = 0; i < 1001; ++i) {
+    layers += "[[model.layers]]\ntype = 'flatten'\n";
+    hidden += "1,";
+  }
+  EXPECT_THAT(Parse("[model]\nname = 'layers'\n" + layers).status().message(),
+              HasSubstr("model.layers: found 1001 layers, allowed are at most 1000"));
+  EXPECT_THAT(Parse("[model]\nname = 'mlp'\nhidden = [" + hidden + "]").status().message(),
+              HasSubstr("model.hidden: found 1001 layers, allowed are at most 1000"));
   EXPECT_THAT(Parse("[model]\nname = 'mlp'\n[[model.layers]]\ntype = 'flatten'").status().message(),
               HasSubstr("expected model.name = 'layers'"));
 }

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
 #include "lockstep/op/pool.h"
 #include "lockstep/op/reshape.h"
 
@@ -10,6 +14,60 @@ namespace {
 
 using model::Activation;
 using model::ModelContext;
+
+struct Place {
+  std::string file;
+  int line = 0;
+};
+
+// "mnist.toml:12:1"; nothing for anything else, such as a flag.
+std::optional<Place> PlaceOf(const std::string& where) {
+  const size_t column = where.rfind(':');
+  const size_t line = column == 0 ? std::string::npos : where.rfind(':', column - 1);
+  if (column == std::string::npos || line == std::string::npos) {
+    return std::nullopt;
+  }
+  int number = 0;
+  const char* end = where.data() + column;
+  const auto [stop, error] = std::from_chars(where.data() + line + 1, end, number);
+  return error == std::errc() && stop == end ? std::optional<Place>({where.substr(0, line), number})
+                                             : std::nullopt;
+}
+
+// Nodes and errors have the place in the configuration where others have a line of C++.
+class ConfigScope {
+ public:
+  ConfigScope(Builder& builder, std::optional<Place> place) : place_(std::move(place)) {
+    if (place_.has_value()) {
+      scope_.emplace(builder, SourceLocation{place_->file.c_str(), place_->line});
+    }
+  }
+
+ private:
+  const std::optional<Place> place_;
+  std::optional<CallerScope> scope_;
+};
+
+// With padding "same" a window of more than twice the input, less one, has edges that touch nothing
+// at any position: always a mistake, and minutes of multiplying by zero.
+Status CheckWindow(const LayerConfig& layer, const Value& x) {
+  constexpr std::string_view kSides[] = {"height", "width"};
+  if (layer.padding != "same" || !x.valid() || x.shape().rank() != 4) {
+    return OkStatus();
+  }
+  for (size_t side = 0; side < 2; ++side) {
+    const int64_t input = x.shape()[static_cast<int>(side) + 1];
+    const int64_t reach = (layer.kernel[side] - 1) * layer.dilation[side] + 1;
+    if (input > 0 && reach > 2 * input - 1) {
+      return InvalidArgument(fmt::format(
+          "a kernel of {} {}{} on an input of {} {}: at most {} can touch it with padding 'same'",
+          kSides[side], layer.kernel[side],
+          layer.dilation[side] > 1 ? fmt::format(" and dilation {}", layer.dilation[side]) : "",
+          kSides[side], input, 2 * input - 1));
+    }
+  }
+  return OkStatus();
+}
 
 std::string_view Padding(const LayerConfig& layer) {
   return layer.padding == "same" ? "SAME" : "VALID";
@@ -42,6 +100,11 @@ Value AddLayer(const ModelContext& ctx, const std::string& name, const LayerConf
   const Result<Activation> activation = model::ParseActivation(layer.activation);
   if (!activation.ok()) {
     return BuildContext(b).Fail(activation.status());
+  }
+  if (layer.type == "conv2d" || layer.type == "max_pool" || layer.type == "avg_pool") {
+    if (Status status = CheckWindow(layer, x); !status.ok()) {
+      return BuildContext(b).Fail(std::move(status));
+    }
   }
   if (layer.type == "conv2d") {
     return Conv(ctx, name, x, ConvOf(layer, *activation));
@@ -77,18 +140,22 @@ Value AddLayer(const ModelContext& ctx, const std::string& name, const LayerConf
   return BuildContext(b).Fail(InvalidArgument(fmt::format("no layer '{}'", layer.type)));
 }
 
-model::ModelFn FromLayers(const std::vector<LayerConfig>& layers) {
-  return [layers](const ModelContext& ctx, Value x) {
-    for (size_t i = 0; i < layers.size() && x.valid(); ++i) {
-      x = AddLayer(ctx, fmt::format("layer{}_{}", i + 1, layers[i].type), layers[i], x);
-      if (!x.valid()) {
-        // The builder keeps the first error; this says which layer of the configuration it was.
-        ctx.builder.AddContext(
-            fmt::format("{}: layer {} ({})", layers[i].where, i + 1, layers[i].type));
-      }
-    }
-    return x;
-  };
+model::ModelFn FromLayers(const ModelConfig& config) {
+  return
+      [layers = config.layers, section = PlaceOf(config.where)](const ModelContext& ctx, Value x) {
+        for (size_t i = 0; i < layers.size() && x.valid(); ++i) {
+          const LayerConfig& layer = layers[i];
+          const std::optional<Place> place = PlaceOf(layer.where);
+          const ConfigScope scope(ctx.builder, place.has_value() ? place : section);
+          x = AddLayer(ctx, fmt::format("layer{}_{}", i + 1, layer.type), layer, x);
+          if (!x.valid()) {
+            // The builder keeps the first error; this says which layer of the configuration it was.
+            ctx.builder.AddContext(fmt::format("layer {} ({}){}", i + 1, layer.type,
+                                               place.has_value() ? "" : " of " + layer.where));
+          }
+        }
+        return x;
+      };
 }
 
 }  // namespace
@@ -99,13 +166,18 @@ Result<model::ModelFn> ModelFromConfig(const ModelConfig& config, int64_t num_cl
                                        config.num_classes, num_classes));
   }
   if (config.name == "layers") {
-    return FromLayers(config.layers);
+    return FromLayers(config);
   }
   model::ModelOptions options;
   options.num_classes = std::max(config.num_classes, num_classes);
   options.hidden = config.hidden;
   options.dropout = config.dropout;
-  return model::MakeModel(config.name, options);
+  LS_ASSIGN_OR_RETURN(model::ModelFn model, model::MakeModel(config.name, options));
+  return model::ModelFn([model = std::move(model), section = PlaceOf(config.where)](
+                            const ModelContext& ctx, Value features) {
+    const ConfigScope scope(ctx.builder, section);
+    return model(ctx, features);
+  });
 }
 
 }  // namespace lockstep::train

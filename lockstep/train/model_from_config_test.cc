@@ -169,7 +169,59 @@ TEST_F(ModelFromConfigTest, AnErrorNamesTheLayerAndItsPlaceInTheFile) {
   const ModelConfig config =
       ParseLayers({"type = 'flatten'", "type = 'conv2d'\nfilters = 2\nkernel = 3"});
   EXPECT_FALSE(Build(config, Shape{-1, 8, 8, 1}).valid());
-  EXPECT_THAT(b_.status().ToString(), HasSubstr("model.toml:5:1: layer 2 (conv2d)"));
+  EXPECT_THAT(b_.status().ToString(), HasSubstr("(model.toml:5)"));
+  EXPECT_THAT(b_.status().ToString(), HasSubstr("[layer 2 (conv2d)]"));
+}
+
+TEST_F(ModelFromConfigTest, AnErrorOfANetworkNamesTheConfigurationAndNoSourceFile) {
+  EXPECT_FALSE(Build(Parse("\n[model]\nname = 'resnet18'"), Shape{-1, 10}).valid());
+  EXPECT_THAT(b_.status().ToString(), HasSubstr("(model.toml:2)"));
+  EXPECT_THAT(b_.status().ToString(), ::testing::Not(HasSubstr(".cc")));
+}
+
+// An override has no line, but the section has.
+TEST_F(ModelFromConfigTest, AnErrorOfALayerFromTheCommandLineNamesTheFlagAndNoSourceFile) {
+  const std::vector<ConfigOverride> overrides = {
+      ParseSetFlag("model.name=layers").value(),
+      ParseSetFlag("model.layers=[{type='conv2d', filters=2, kernel=99}]").value()};
+  const Config config =
+      ParseConfig(
+          "\n[model]\nname = 'mlp'\n[data]\nsource = 'mnist'\npath = 'x'\n[optimizer]\n"
+          "learning_rate = 1",
+          "model.toml", overrides)
+          .value();
+  EXPECT_FALSE(Build(config.model, Shape{-1, 8, 8, 1}).valid());
+  EXPECT_THAT(b_.status().ToString(),
+              HasSubstr("[model.toml:2; layer 1 (conv2d) of --set model.layers=[{type="));
+  EXPECT_THAT(b_.status().ToString(), ::testing::Not(HasSubstr(".cc")));
+}
+
+TEST_F(ModelFromConfigTest, AKernelThatCannotTouchItsInputIsRefused) {
+  const auto error = [](const std::string& layer, const Shape& input) {
+    Graph graph(op::Catalog());
+    Builder b(graph);
+    const Value x = op::Placeholder(b, DType::kFloat32, input);
+    ModelFromConfig(ParseLayers({layer}), 10).value()({.builder = b}, x);
+    return b.status().ToString();
+  };
+  const std::string conv = "type = 'conv2d'\nfilters = 2\n";
+  // 2 * 8 - 1 is the most.
+  EXPECT_EQ(error(conv + "kernel = 15", Shape{-1, 8, 8, 1}), "OK");
+  EXPECT_THAT(error(conv + "kernel = 16", Shape{-1, 8, 8, 1}),
+              HasSubstr("a kernel of height 16 on an input of height 8: at most 15 can touch it "
+                        "with padding 'same' [model.toml:3; layer 1 (conv2d)]"));
+  EXPECT_THAT(error(conv + "kernel = [3, 1024]", Shape{-1, 8, 28, 1}),
+              HasSubstr("a kernel of width 1024 on an input of width 28: at most 55"));
+  EXPECT_EQ(error(conv + "kernel = 3\ndilation = 7", Shape{-1, 8, 8, 1}), "OK");
+  EXPECT_THAT(error(conv + "kernel = 3\ndilation = 8", Shape{-1, 8, 8, 1}),
+              HasSubstr("a kernel of height 3 and dilation 8 on"));
+  for (const std::string pool : {"max_pool", "avg_pool"}) {
+    EXPECT_THAT(error("type = '" + pool + "'\nkernel = 99\npadding = 'same'", Shape{-1, 8, 8, 1}),
+                HasSubstr("a kernel of height 99"));
+  }
+  // Without padding it never fitted.
+  EXPECT_THAT(error(conv + "kernel = 9\npadding = 'valid'", Shape{-1, 8, 8, 1}),
+              HasSubstr("does not fit"));
 }
 
 TEST_F(ModelFromConfigTest, AKernelLargerThanItsInputNamesItsLayer) {

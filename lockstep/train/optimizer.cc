@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/quote.h"
 #include "lockstep/op/apply.h"
 #include "lockstep/op/apply_layerwise.h"
 #include "lockstep/op/binary.h"
@@ -51,6 +52,7 @@ class Updater {
  private:
   // Not in a scope of the variable's name: that name is taken, the scope would get a suffix.
   Value Slot(std::string_view slot, double initial = 0.0) {
+    const ColocationScope beside(b_, variable_);
     return op::InitializedVariable(b_, fmt::format("{}/{}", variable_.node->name, slot),
                                    variable_.shape(), op::Constant(initial), false);
   }
@@ -162,6 +164,21 @@ Value Updater::Update(const Gradient& gradient, Value variable) {
 }
 
 }  // namespace
+
+Status CheckDecayExclude(const OptimizerConfig& config, std::span<const std::string> trainable) {
+  constexpr size_t kExamples = 3;
+  for (const std::string& pattern : config.decay_exclude) {
+    if (std::none_of(trainable.begin(), trainable.end(),
+                     [&](const std::string& name) { return Matches(pattern, name); })) {
+      const auto examples = trainable.first(std::min(kExamples, trainable.size()));
+      return InvalidArgument(
+          fmt::format("optimizer.decay_exclude: the pattern {} matches none of the {} trainable "
+                      "variables, such as {}",
+                      Quoted(pattern), trainable.size(), fmt::join(examples, ", ")));
+    }
+  }
+  return OkStatus();
+}
 
 bool IsExcludedFromDecay(const OptimizerConfig& config, std::string_view variable) {
   return std::any_of(config.decay_exclude.begin(), config.decay_exclude.end(),

@@ -41,6 +41,10 @@ Node* ApplyGradients(Builder& builder, const OptimizerConfig& config,
                      std::span<const GradientAndVariable> gradients, Value learning_rate,
                      Value step);
 
+// INVALID_ARGUMENT if a pattern of decay_exclude matches none of the trainable variables: it is
+// misspelt, and what it should exclude would decay.
+Status CheckDecayExclude(const OptimizerConfig& config, std::span<const std::string> trainable);
+
 // True if a pattern (with * and ?) matches the name of a variable that decay leaves alone.
 bool IsExcludedFromDecay(const OptimizerConfig& config, std::string_view variable);
 

@@ -275,6 +275,51 @@ TEST(OptimizerTest, ExcludedVariablesDoNotDecay) {
   ExpectClose(got["dense/bias"], Expected(cases[1], SgdRule(0.5)), "bias");
 }
 
+TEST(OptimizerTest, APatternThatExcludesNothingIsAnError) {
+  const std::vector<std::string> names = {"conv/bias", "conv/filter", "dense/bias", "dense/kernel"};
+  OptimizerConfig config;
+  EXPECT_TRUE(CheckDecayExclude(config, names).ok());
+  config.decay_exclude = {"*bias", "conv/*"};
+  EXPECT_TRUE(CheckDecayExclude(config, names).ok());
+  config.decay_exclude = {"*bias", "*bais"};
+  EXPECT_EQ(CheckDecayExclude(config, names).ToString(),
+            "INVALID_ARGUMENT: optimizer.decay_exclude: the pattern '*bais' matches none of the 4 "
+            "trainable variables, such as conv/bias, conv/filter, dense/bias");
+  EXPECT_FALSE(CheckDecayExclude(config, {}).ok());
+}
+
+// Whatever scopes say when the optimizer is built: a slot is used with its variable only.
+TEST(OptimizerTest, SlotsAreWhereTheirVariableIs) {
+  for (const char* name : {"momentum", "adam", "rmsprop", "adagrad", "lars", "lamb"}) {
+    Graph graph(op::Catalog());
+    Builder b(graph);
+    std::vector<GradientAndVariable> pairs;
+    for (const char* device : {"/job:ps/task:0", "/job:ps/task:1/device:cpu:0"}) {
+      const DeviceScope scope(b, device);
+      const Value variable =
+          op::Variable(b, fmt::format("w{}", pairs.size()), op::Const(b, Floats(Shape{2}, {1, 2})));
+      pairs.push_back({{op::Placeholder(b, DType::kFloat32, Shape{2}), {}, {}}, variable});
+    }
+    const DeviceScope worker(b, "/job:worker/task:0");
+    OptimizerConfig config = Parse(fmt::format("name = '{}'", name));
+    const Value rate = op::Placeholder(b, DType::kFloat32, Shape{}, "rate");
+    const Value step = op::Placeholder(b, DType::kFloat32, Shape{}, "step");
+    ASSERT_NE(ApplyGradients(b, config, pairs, rate, step), nullptr) << b.status().ToString();
+    int slots = 0;
+    for (const Value& slot : graph.Collection(collection::kVariables)) {
+      for (const GradientAndVariable& pair : pairs) {
+        const Node& variable = *pair.variable.node;
+        if (slot.node->name.rfind(variable.name + "/", 0) == 0) {
+          ++slots;
+          EXPECT_EQ(slot.node->device, variable.device) << slot.node->name;
+          EXPECT_EQ(slot.node->colocate_with, variable.name);
+        }
+      }
+    }
+    EXPECT_GE(slots, 2) << name;
+  }
+}
+
 TEST(OptimizerTest, PatternsOfNames) {
   const auto excluded = [](const std::string& pattern, std::string_view name) {
     OptimizerConfig config;

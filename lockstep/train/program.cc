@@ -68,9 +68,10 @@ void CollectSums(TrainGraph& train) {
   }
 }
 
-std::vector<std::string> VariableNames(const Graph& graph) {
+std::vector<std::string> VariableNames(const Graph& graph,
+                                       std::string_view kind = collection::kVariables) {
   std::vector<std::string> names;
-  for (const Value& variable : graph.Collection(collection::kVariables)) {
+  for (const Value& variable : graph.Collection(kind)) {
     names.push_back(variable.node->name);
   }
   std::sort(names.begin(), names.end());
@@ -109,6 +110,8 @@ Status BuildTrainGraph(const model::ModelFn& model, const ProgramOptions& option
       Logits(b, model, options, {.builder = b, .training = true, .replica_weight = weight},
              train.features));
   program.model_variables = VariableNames(*train.graph);
+  LS_TRY(CheckDecayExclude(options.optimizer,
+                           VariableNames(*train.graph, collection::kTrainableVariables)));
   const op::CrossEntropy cross_entropy =
       op::SparseSoftmaxCrossEntropyWithLogits(b, logits, train.labels, options.label_smoothing);
   const Value loss = op::Div(b, op::ReduceSum(b, cross_entropy.loss), train.global_count);

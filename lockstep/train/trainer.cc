@@ -23,16 +23,31 @@ double Mean(double sum, int64_t count) {
   return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
 }
 
+// The loss `where` is no number after so many updates, the last of which had this learning rate.
+Status NotFinite(double loss, std::string_view where, int64_t updates, double rate) {
+  const std::string what =
+      fmt::format("the loss is {} {}", std::isnan(loss) ? "not a number" : "infinite", where);
+  if (updates == 0) {
+    return OutOfRange(what +
+                      ", before the first update: the data or the model's initial values lead to "
+                      "numbers beyond float32");
+  }
+  return OutOfRange(fmt::format(
+      "{}: the learning rate{} may be too high; lower optimizer.learning_rate, or bound the "
+      "gradients with train.clip_global_norm",
+      what, std::isnan(rate) ? "" : fmt::format(" {}", rate)));
+}
+
 }  // namespace
 
-Result<int64_t> Trainer::PlannedSteps(int64_t steps_per_epoch) const {
-  if (options_.epochs <= 0 && options_.steps <= 0) {
+Result<int64_t> PlannedSteps(int64_t epochs, int64_t steps, int64_t steps_per_epoch) {
+  if (epochs <= 0 && steps <= 0) {
     return InvalidArgument("a run needs a number of epochs or steps");
   }
   constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-  const bool counts_epochs = options_.epochs > 0 && options_.epochs <= kNoLimit / steps_per_epoch;
-  const int64_t by_epochs = counts_epochs ? options_.epochs * steps_per_epoch : kNoLimit;
-  return std::min(by_epochs, options_.steps > 0 ? options_.steps : kNoLimit);
+  const bool counts_epochs = epochs > 0 && epochs <= kNoLimit / steps_per_epoch;
+  const int64_t by_epochs = counts_epochs ? epochs * steps_per_epoch : kNoLimit;
+  return std::min(by_epochs, steps > 0 ? steps : kNoLimit);
 }
 
 void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
@@ -50,6 +65,15 @@ void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch,
   progress_.OnStep(report);
 }
 
+Status Trainer::EvaluateTest(FitResult& fit) {
+  LS_ASSIGN_OR_RETURN(fit.test, Evaluate(dataset_.test));
+  if (!std::isfinite(fit.test->loss)) {
+    return NotFinite(fit.test->loss, fmt::format("on the test data after {} steps", fit.end.step),
+                     fit.end.step, last_rate_);
+  }
+  return OkStatus();
+}
+
 Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit) {
   observe::EpochReport report;
   report.epoch = epoch;
@@ -60,7 +84,7 @@ Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit
   report.accuracy = fit.accuracy;
   // Runs that count steps are often shorter than an evaluation.
   if (options_.epochs > 0 && dataset_.test.size() > 0) {
-    LS_ASSIGN_OR_RETURN(fit.test, Evaluate(dataset_.test));
+    LS_TRY(EvaluateTest(fit));
     report.test_loss = fit.test->loss;
     report.test_accuracy = fit.test->accuracy;
   }
@@ -89,10 +113,9 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
       fit.first_step_end = Clock::now();
     }
     if (!std::isfinite(step->loss)) {
-      return OutOfRange(
-          fmt::format("the loss is {} in step {}: the learning rate {} may be too high",
-                      std::isnan(step->loss) ? "not a number" : "infinite", at.step, rate));
+      return NotFinite(step->loss, fmt::format("in step {}", at.step), at.step, last_rate_);
     }
+    last_rate_ = rate;
     ++fit.steps;
     fit.samples += step->samples;
     fit.final_loss = step->loss;
@@ -123,7 +146,8 @@ Result<FitResult> Trainer::Fit() {
   batching.replicas = options_.parts;
   batching.shuffle = options_.shuffle;
   LS_ASSIGN_OR_RETURN(data::Batcher batcher, data::Batcher::Create(dataset_.train, batching));
-  LS_ASSIGN_OR_RETURN(const int64_t planned, PlannedSteps(batcher.steps_per_epoch()));
+  LS_ASSIGN_OR_RETURN(const int64_t planned,
+                      PlannedSteps(options_.epochs, options_.steps, batcher.steps_per_epoch()));
   FitResult fit;
   if (options_.start.has_value()) {
     fit.end = *options_.start;
@@ -148,7 +172,7 @@ Result<FitResult> Trainer::Fit() {
   progress_.OnEnd();
   LS_TRY(status);
   if (!fit.stopped_early && !fit.test.has_value() && dataset_.test.size() > 0) {
-    LS_ASSIGN_OR_RETURN(fit.test, Evaluate(dataset_.test));
+    LS_TRY(EvaluateTest(fit));
   }
   fit.seconds = SecondsSince(start);
   fit.train_seconds = std::accumulate(fit.step_seconds.begin(), fit.step_seconds.end(), 0.0);

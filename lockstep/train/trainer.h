@@ -82,6 +82,10 @@ struct FitResult {
   std::optional<Metrics> test;
 };
 
+// The length of a run from the beginning of the parameters' life: whichever of `epochs` and `steps`
+// ends first; 0 is no limit of that kind, and both 0 an error.
+Result<int64_t> PlannedSteps(int64_t epochs, int64_t steps, int64_t steps_per_epoch);
+
 class Trainer {
  public:
   // Everything passed must outlive the trainer.
@@ -93,8 +97,8 @@ class Trainer {
         options_(std::move(options)),
         progress_(progress) {}
 
-  // Initialises the variables and trains. A loss that is not finite is an error that names the
-  // step.
+  // Initialises the variables and trains. A loss that is not finite, in a step or on the test data
+  // behind it, is an error that names the step and what may cause it.
   Result<FitResult> Fit();
 
   Result<Metrics> Evaluate(const data::Split& split);
@@ -110,10 +114,11 @@ class Trainer {
     double seconds = 0;
   };
 
-  Result<int64_t> PlannedSteps(int64_t steps_per_epoch) const;
   // From the position to the end of its epoch, of the run, or to a stop.
   Status RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit);
   Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);
+  // Measures the test data with the parameters as they are.
+  Status EvaluateTest(FitResult& fit);
   // After the step that led to `fit.end`.
   void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
               const StepResult& step, const FitResult& fit);
@@ -125,6 +130,8 @@ class Trainer {
   const TrainerOptions options_;
   observe::Progress& progress_;
   std::unique_ptr<exec::Session> eval_session_;
+  // Of the last update; not known where another run made it.
+  double last_rate_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 }  // namespace lockstep::train

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/data/synthetic.h"
+#include "lockstep/op/binary.h"
 #include "lockstep/train/state_hash.h"
 
 namespace lockstep::train {
@@ -406,9 +407,55 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteIsAnErrorThatNamesTheStep) {
   options_.optimizer.learning_rate = 1e38;
   const std::string error = Error();
   EXPECT_THAT(error, HasSubstr("in step "));
-  EXPECT_THAT(error, HasSubstr("the learning rate 1e+38 may be too high"));
+  EXPECT_THAT(error, HasSubstr("the learning rate 1e+38 may be too high; lower "
+                               "optimizer.learning_rate, or bound the gradients with "
+                               "train.clip_global_norm"));
   EXPECT_LT(progress_.steps.size(), 10U);
   EXPECT_EQ(progress_.ends, 1);
+}
+
+// No rate is to blame before the first update.
+TEST_F(TrainerTest, ALossThatIsNotFiniteFromTheStartIsNotTheLearningRates) {
+  std::vector<float> features(50 * 5, 1e38F);
+  std::vector<int32_t> labels(50);
+  dataset_.train = data::Split::Create("s", Tensor::From<float>(Shape{50, 5}, features).value(),
+                                       Tensor::From<int32_t>(Shape{50}, labels).value(), kClasses)
+                       .value();
+  ProgramOptions options;
+  options.sample_shape = Shape{5};
+  options.num_classes = kClasses;
+  runner_.reset();
+  program_ =
+      BuildProgram(
+          [](const model::ModelContext& ctx, Value x) {
+            return model::Dense(ctx, "logits", op::Mul(ctx.builder, x, x), {.units = kClasses});
+          },
+          options)
+          .value();
+  runner_ = std::make_unique<OneReplica>(program_);
+  options_.steps = 10;
+  const std::string error = Error();
+  EXPECT_THAT(error, HasSubstr("in step 0, before the first update: the data or the model's "
+                               "initial values"));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr("learning rate")));
+}
+
+// The last step has no successor whose loss would show what it has done.
+TEST_F(TrainerTest, ALossOfTheTestDataThatIsNotFiniteIsAnError) {
+  options_.steps = 1;
+  options_.optimizer.learning_rate = 3e38;
+  const std::string error = Error();
+  EXPECT_THAT(error, HasSubstr("on the test data after 1 steps: the learning rate 3e+38 may be"));
+  EXPECT_EQ(progress_.steps.size(), 1U);
+}
+
+TEST(PlannedStepsTest, WhateverEndsFirst) {
+  EXPECT_EQ(PlannedSteps(3, 0, 7).value(), 21);
+  EXPECT_EQ(PlannedSteps(0, 20, 7).value(), 20);
+  EXPECT_EQ(PlannedSteps(3, 20, 7).value(), 20);
+  EXPECT_EQ(PlannedSteps(3, 22, 7).value(), 21);
+  EXPECT_EQ(PlannedSteps(INT64_MAX, 5, 7).value(), 5);
+  EXPECT_FALSE(PlannedSteps(0, 0, 7).ok());
 }
 
 TEST_F(TrainerTest, AnErrorOfTheStrategyNamesTheStep) {

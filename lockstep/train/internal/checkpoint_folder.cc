@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -92,14 +93,26 @@ bool HasManifest(const std::string& folder) {
   return fs::exists(fmt::format("{}/{}", folder, kManifestName), ignored);
 }
 
-Status CreateFolders(const std::string& path) {
+int64_t StepOf(const std::string& name) {
+  std::string step = name;
+  RemoveSuffix(step, kAsideSuffix);
+  return ParseStepName(step).value_or(0);
+}
+
+MadeFolders::~MadeFolders() {
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
+    ::rmdir(folder->c_str());
+  }
+}
+
+Status MadeFolders::Make(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     return OkStatus();
   }
   const std::string parent = ParentOf(path);
   if (parent != path && parent != ".") {
-    LS_TRY(CreateFolders(parent));
+    LS_TRY(Make(parent));
   }
   if (::mkdir(path.c_str(), 0777) != 0) {
     // Another task may have been faster.
@@ -108,6 +121,7 @@ Status CreateFolders(const std::string& path) {
     }
     return ErrnoStatus(errno, path, "create the folder");
   }
+  made_.push_back(path);
   return SyncFolder(parent);
 }
 

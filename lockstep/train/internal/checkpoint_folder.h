@@ -22,8 +22,27 @@ std::string StepName(int64_t step);
 
 bool HasManifest(const std::string& folder);
 
-// Makes `path` and what is missing above it, durably.
-Status CreateFolders(const std::string& path);
+// The step of a name that ListCheckpoints returned.
+int64_t StepOf(const std::string& name);
+
+// Folders made for a save that may still fail.
+class MadeFolders {
+ public:
+  MadeFolders() = default;
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+  // Removes the made ones again, unless they are kept or somebody has put something into them.
+  ~MadeFolders();
+
+  // Makes `path` and what is missing above it, durably.
+  Status Make(const std::string& path);
+
+  void Keep() { made_.clear(); }
+
+ private:
+  // The outermost first.
+  std::vector<std::string> made_;
+};
 
 // Keeps others who save to the folder away, in this process and others; ABORTED if one is there.
 // A file system without locks is used without.

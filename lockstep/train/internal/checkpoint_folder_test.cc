@@ -92,12 +92,40 @@ TEST_F(CheckpointFolderTest, RecoveryRemovesAndPutsBack) {
 }
 
 TEST_F(CheckpointFolderTest, FoldersAreMadeWithThoseAbove) {
-  EXPECT_TRUE(CreateFolders(Path("a/b/c/")).ok());
+  MadeFolders made;
+  EXPECT_TRUE(made.Make(Path("a/b/c/")).ok());
   EXPECT_TRUE(fs::is_directory(Path("a/b/c")));
-  EXPECT_TRUE(CreateFolders(Path("a")).ok());
+  EXPECT_TRUE(made.Make(Path("a")).ok());
   std::ofstream(Path("file")) << "x";
-  EXPECT_EQ(CreateFolders(Path("file")).code(), StatusCode::kAlreadyExists);
-  EXPECT_FALSE(CreateFolders(Path("file/x")).ok());
+  EXPECT_EQ(made.Make(Path("file")).code(), StatusCode::kAlreadyExists);
+  EXPECT_FALSE(made.Make(Path("file/x")).ok());
+}
+
+TEST_F(CheckpointFolderTest, MadeFoldersGoAgainUnlessTheyAreKept) {
+  fs::create_directories(Path("old"));
+  { EXPECT_TRUE(MadeFolders().Make(Path("old/a/b")).ok()); }
+  EXPECT_FALSE(fs::exists(Path("old/a")));
+  EXPECT_TRUE(fs::exists(Path("old")));
+  {
+    MadeFolders made;
+    EXPECT_TRUE(made.Make(Path("old/a/b")).ok());
+    made.Keep();
+  }
+  EXPECT_TRUE(fs::exists(Path("old/a/b")));
+  {
+    // What somebody else uses meanwhile stays.
+    MadeFolders made;
+    EXPECT_TRUE(made.Make(Path("shared/a")).ok());
+    std::ofstream(Path("shared/file")) << "x";
+  }
+  EXPECT_TRUE(fs::exists(Path("shared/file")));
+  EXPECT_FALSE(fs::exists(Path("shared/a")));
+}
+
+TEST_F(CheckpointFolderTest, StepsOfListedNames) {
+  EXPECT_EQ(StepOf("step-00000123"), 123);
+  EXPECT_EQ(StepOf("step-00000123.replaced"), 123);
+  EXPECT_EQ(StepOf("step-1234567890"), 1234567890);
 }
 
 TEST_F(CheckpointFolderTest, TheLockKeepsOthersAway) {

@@ -1,0 +1,176 @@
+#include "lockstep/train/fingerprint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::string_view kConfig = R"([model]
+name = "mlp"
+[data]
+source = "mnist"
+path = "data/mnist"
+[train]
+epochs = 5
+replicas = 4
+gradient_accumulation = 1
+[optimizer]
+learning_rate = 0.5
+)";
+
+std::string Fingerprint(const std::vector<std::string>& settings = {}, RunFacts facts = {}) {
+  std::vector<ConfigOverride> overrides;
+  for (const std::string& setting : settings) {
+    overrides.push_back(ParseSetFlag(setting).value());
+  }
+  const Result<Config> config = ParseConfig(kConfig, "f.toml", overrides);
+  EXPECT_TRUE(config.ok()) << config.status().ToString();
+  facts.sample_shape = Shape{28, 28, 1};
+  return config.ok() ? MakeFingerprint(*config, facts) : std::string();
+}
+
+FingerprintDifferences Compare(const std::string& before, const std::string& now) {
+  const Result<FingerprintDifferences> result = CompareFingerprints(before, now);
+  EXPECT_TRUE(result.ok()) << result.status().ToString();
+  return result.ok() ? *result : FingerprintDifferences();
+}
+
+TEST(FingerprintTest, WhatChangesTheTrajectoryIsNamedWithBothValues) {
+  const std::string before = Fingerprint();
+  const auto difference = [&](const std::vector<std::string>& settings) {
+    const FingerprintDifferences found = Compare(before, Fingerprint(settings));
+    EXPECT_THAT(found.rounding, IsEmpty());
+    return found.settings;
+  };
+  EXPECT_THAT(difference({"data.shuffle=false"}),
+              ElementsAre("data.shuffle is true in the checkpoint, false in this run"));
+  EXPECT_THAT(difference({"train.seed=7"}),
+              ElementsAre("train.seed is 0 in the checkpoint, 7 in this run"));
+  EXPECT_THAT(difference({"train.precision=bf16"}),
+              ElementsAre("train.precision is \"fp32\" in the checkpoint, \"bf16\" in this run"));
+  EXPECT_THAT(difference({"model.hidden=[10, 20]"}),
+              ElementsAre("model.hidden is [128] in the checkpoint, [10, 20] in this run"));
+  EXPECT_THAT(difference({"optimizer.learning_rate=0.25"}),
+              ElementsAre("optimizer.learning_rate is 0.5 in the checkpoint, 0.25 in this run"));
+  EXPECT_THAT(difference({"optimizer.name=momentum"}),
+              ElementsAre("optimizer.name is \"sgd\" in the checkpoint, \"momentum\" in this run"));
+  for (const char* setting : {"model.dropout=0.5", "train.global_batch=65", "train.replicas=3",
+                              "train.gradient_accumulation=2", "train.label_smoothing=0.1",
+                              "train.clip_value=1", "train.clip_norm=1", "train.clip_global_norm=1",
+                              "optimizer.l2=0.1", "optimizer.schedule.warmup_steps=5"}) {
+    EXPECT_EQ(difference({setting}).size(), 1U) << setting;
+  }
+  const std::vector<std::pair<std::string, std::string>> of_optimizers = {
+      {"momentum", "momentum=0.5"},    {"momentum", "nesterov=true"},
+      {"adam", "beta1=0.5"},           {"adam", "beta2=0.5"},
+      {"adam", "epsilon=0.5"},         {"rmsprop", "rho=0.5"},
+      {"rmsprop", "centered=true"},    {"adagrad", "initial_accumulator=0.5"},
+      {"lars", "trust_coefficient=1"}, {"adamw", "weight_decay=0.5"}};
+  for (const auto& [name, setting] : of_optimizers) {
+    const FingerprintDifferences found =
+        Compare(Fingerprint({"optimizer.name=" + name}),
+                Fingerprint({"optimizer.name=" + name, "optimizer." + setting}));
+    ASSERT_EQ(found.settings.size(), 1U) << setting;
+    EXPECT_THAT(found.settings[0], HasSubstr("optimizer." + setting.substr(0, setting.find('='))));
+  }
+  EXPECT_THAT(Compare(Fingerprint({"optimizer.l2=1", "optimizer.decay_exclude=['a']"}),
+                      Fingerprint({"optimizer.l2=1", "optimizer.decay_exclude=['a', 'b']"}))
+                  .settings,
+              ElementsAre("optimizer.decay_exclude is [\"a\"] in the checkpoint, [\"a\", \"b\"] in "
+                          "this run"));
+}
+
+TEST(FingerprintTest, WhatDoesNotIsLeftOut) {
+  for (const char* setting :
+       {"train.steps=7", "train.epochs=9", "train.eval_batch=3", "train.log_every_steps=1",
+        "data.path=elsewhere", "checkpoint.dir=there"}) {
+    EXPECT_EQ(Fingerprint({setting}), Fingerprint()) << setting;
+  }
+  // The same parts of a step under other names.
+  EXPECT_EQ(Fingerprint({"train.replicas=2", "train.gradient_accumulation=2"}), Fingerprint());
+  EXPECT_EQ(Fingerprint({"optimizer.learning_rate=5e-1"}), Fingerprint());
+  EXPECT_EQ(Fingerprint({"optimizer.name=nesterov"}),
+            Fingerprint({"optimizer.name=momentum", "optimizer.nesterov=true"}));
+}
+
+TEST(FingerprintTest, TheDataBelongsToIt) {
+  const std::string before =
+      Fingerprint({}, {.num_classes = 10, .train_samples = 8000, .data_sha256 = "aa"});
+  EXPECT_THAT(
+      Compare(before,
+              Fingerprint({}, {.num_classes = 10, .train_samples = 8000, .data_sha256 = "bb"}))
+          .settings,
+      ElementsAre("SHA-256 of the training data is aa in the checkpoint, bb in this run"));
+  EXPECT_THAT(
+      Compare(before,
+              Fingerprint({}, {.num_classes = 10, .train_samples = 400, .data_sha256 = "aa"}))
+          .settings,
+      ElementsAre("training samples is 8000 in the checkpoint, 400 in this run"));
+  EXPECT_THAT(
+      Compare(before,
+              Fingerprint({}, {.num_classes = 12, .train_samples = 8000, .data_sha256 = "aa"}))
+          .settings,
+      ElementsAre("model.num_classes is 10 in the checkpoint, 12 in this run"));
+}
+
+// A schedule without decay_steps is stretched over the run.
+TEST(FingerprintTest, TheLengthOfTheRunCountsWhereASchedulesLengthFollowsIt) {
+  const auto of_steps = [](std::vector<std::string> settings, int64_t planned) {
+    settings.push_back("optimizer.schedule.warmup_steps=10");
+    return Fingerprint(settings, {.planned_steps = planned});
+  };
+  const std::string cosine = "optimizer.schedule.name=cosine";
+  EXPECT_THAT(
+      Compare(of_steps({cosine}, 70), of_steps({cosine}, 200)).settings,
+      ElementsAre("optimizer.schedule.decay_steps is 60 in the checkpoint, 190 in this run"));
+  const std::string fixed = "optimizer.schedule.decay_steps=60";
+  EXPECT_EQ(of_steps({cosine, fixed}, 70), of_steps({cosine, fixed}, 200));
+  EXPECT_EQ(of_steps({cosine, fixed}, 200), of_steps({cosine}, 70));
+  EXPECT_EQ(of_steps({}, 70), of_steps({}, 200));
+}
+
+TEST(FingerprintTest, ThreadsChangeTheRoundingOnly) {
+  const FingerprintDifferences found = Compare(Fingerprint({}, {.threads_per_device = 1}),
+                                               Fingerprint({}, {.threads_per_device = 4}));
+  EXPECT_THAT(found.settings, IsEmpty());
+  EXPECT_THAT(found.rounding,
+              ElementsAre("--threads-per-device is 1 in the checkpoint, 4 in this run"));
+}
+
+TEST(FingerprintTest, LayersAreCompared) {
+  const auto layers = [](const std::string& list) {
+    return Fingerprint({"model.name=layers", "model.layers=" + list});
+  };
+  const std::string before = layers("[{type = 'relu'}, {type = 'dense', units = 10}]");
+  EXPECT_EQ(layers("[{type = 'activation', activation = 'relu'}, {type = 'dense', units = 10}]"),
+            before);
+  EXPECT_THAT(
+      Compare(before, layers("[{type = 'relu'}, {type = 'dense', units = 11}]")).settings,
+      ElementsAre("model.layers[1] is dense, units 10 in the checkpoint, dense, units 11 in "
+                  "this run"));
+  EXPECT_THAT(Compare(before, layers("[{type = 'relu'}]")).settings,
+              ElementsAre(HasSubstr("not there in this run")));
+}
+
+TEST(FingerprintTest, MessagesAreShortAndPlain) {
+  const std::string long_value = "{\"a\": \"" + std::string(1000, 'x') + "\"}";
+  EXPECT_LT(Compare("{}", long_value).settings[0].size(), 300U);
+  EXPECT_THAT(Compare("{}", "{\"\\u001b\": \"\\n\"}").settings,
+              ElementsAre("\\x1b is not there in the checkpoint, \\n in this run"));
+}
+
+TEST(FingerprintTest, WhatIsNoFingerprintIsAnError) {
+  for (const char* stored : {"", "model mlp, replicas 1", "[1]", "{\"a\": 1}", "{\"a\"", "null"}) {
+    const Status status = CompareFingerprints(stored, Fingerprint()).status();
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << stored;
+    EXPECT_THAT(status.message(), HasSubstr("does not say with which settings it was made"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
