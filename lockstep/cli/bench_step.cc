@@ -8,6 +8,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/quote.h"
+#include "lockstep/base/suggest.h"
 #include "lockstep/cli/process_age.h"
 #include "lockstep/data/synthetic.h"
 #include "lockstep/model/zoo.h"
@@ -38,6 +40,20 @@ Result<data::Dataset> MakeData(const BenchStepFlags& flags) {
     return data::MakeSynthetic(options);
   }
   return model::MakeModel(flags.model, {}).status();
+}
+
+Result<train::OptimizerConfig> OptimizerOf(const BenchStepFlags& flags) {
+  const std::span<const std::string_view> known = train::OptimizerNames();
+  if (std::find(known.begin(), known.end(), flags.optimizer) == known.end()) {
+    return InvalidArgument(fmt::format("--optimizer: there is no optimizer {}{}: allowed are {}",
+                                       Quoted(flags.optimizer), DidYouMean(flags.optimizer, known),
+                                       fmt::join(known, ", ")));
+  }
+  train::OptimizerConfig optimizer;
+  optimizer.nesterov = flags.optimizer == "nesterov";
+  optimizer.name = optimizer.nesterov ? "momentum" : flags.optimizer;
+  optimizer.learning_rate = 0.01;
+  return optimizer;
 }
 
 struct Times {
@@ -110,7 +126,7 @@ Outcome Print(const Times& times, const BenchStepFlags& flags) {
   json["first_step_seconds"] = rounded(times.first_step_seconds);
   json["first_loss"] = rounded(times.first_loss);
   json["last_loss"] = rounded(times.last_loss);
-  fmt::print("{}\n", json.dump());
+  PrintOutput(fmt::format("{}\n", json.dump()));
   return Done();
 }
 
@@ -130,8 +146,11 @@ Outcome BenchStep(const BenchStepFlags& flags) {
   train::ProgramOptions options;
   options.sample_shape = dataset->sample_shape;
   options.num_classes = dataset->num_classes;
-  options.optimizer.name = flags.optimizer;
-  options.optimizer.learning_rate = 0.01;
+  Result<train::OptimizerConfig> optimizer = OptimizerOf(flags);
+  if (!optimizer.ok()) {
+    return Fail(ExitCode::kUsage, optimizer.status());
+  }
+  options.optimizer = *optimizer;
   options.bf16 = flags.precision == "bf16";
   Result<train::Program> program = train::BuildProgram(*model, options);
   if (!program.ok()) {
@@ -148,7 +167,7 @@ Outcome BenchStep(const BenchStepFlags& flags) {
     if (!plan.ok()) {
       return Fail(ExitCode::kOther, plan.status());
     }
-    fmt::print("{}", *plan);
+    PrintOutput(fmt::format("{}", *plan));
     return Done();
   }
   exec::StepProfile profile;

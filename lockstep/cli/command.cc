@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "lockstep/base/quote.h"
+
 namespace lockstep::cli {
 
 ExitCode CodeOf(const Status& status) {
@@ -19,13 +21,24 @@ ExitCode CodeOf(const Status& status) {
   }
 }
 
+void PrintOutput(std::string_view text) {
+  // Not fmt::print, which throws what the stream keeps anyway.
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
 void PrintError(const Status& status) {
   std::string text = status.message();
   if (!status.context().empty()) {
     text += fmt::format(" [{}]", fmt::join(status.context(), "; "));
   }
   std::fflush(stdout);
-  fmt::print(stderr, "lockstep: {}\n", text);
+  // Whatever the message repeats, it stays one line of plain text.
+  fmt::print(stderr, "lockstep: {}\n", EscapeControls(text));
+}
+
+void PrintWarning(std::string_view text) {
+  std::fflush(stdout);
+  fmt::print(stderr, "lockstep: warning: {}\n", EscapeControls(text));
 }
 
 }  // namespace lockstep::cli

@@ -1,7 +1,7 @@
 // What the subcommands of the program share: exit codes, and an outcome that carries one.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "lockstep/base/result.h"
 
@@ -33,7 +33,13 @@ inline Outcome Fail(ExitCode code, Status status) {
 // The code for an error whose place says nothing more: peers by their codes, everything else 1.
 ExitCode CodeOf(const Status& status);
 
+// To standard output. An error is kept by the stream, for the end of the program to report.
+void PrintOutput(std::string_view text);
+
 // One line on standard error: "lockstep: message [context]".
 void PrintError(const Status& status);
+
+// One line on standard error: "lockstep: warning: text".
+void PrintWarning(std::string_view text);
 
 }  // namespace lockstep::cli

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/quote.h"
 #include "lockstep/cli/checkpoints.h"
+#include "lockstep/cli/outputs.h"
 #include "lockstep/train/state_hash.h"
 #include "lockstep/train/summary.h"
 
@@ -10,13 +12,21 @@ namespace lockstep::cli {
 
 Outcome Evaluate(const EvaluateFlags& flags) {
   Job job;
-  Outcome outcome = PrepareJob(flags.job, job);
+  Outcome outcome = ReadJobConfig(flags.job, job);
+  if (outcome.status.ok() && !flags.summary_path.empty()) {
+    if (Status status = CheckOutputFile(flags.summary_path); !status.ok()) {
+      return Fail(ExitCode::kOther, std::move(status));
+    }
+  }
+  if (outcome.status.ok()) {
+    outcome = PrepareJob(DataNeed::kSamples, job);
+  }
   if (!outcome.status.ok()) {
     return outcome;
   }
   if (job.dataset.test.size() == 0) {
     return Fail(ExitCode::kData,
-                InvalidArgument(fmt::format("{} has no test samples", job.dataset.name)));
+                InvalidArgument(fmt::format("{} has no test samples", Shown(job.dataset.name))));
   }
   if (Status status = LoadJob(flags.checkpoint, false, job, nullptr); !status.ok()) {
     return Fail(ExitCode::kData, std::move(status));
@@ -34,8 +44,9 @@ Outcome Evaluate(const EvaluateFlags& flags) {
     return Fail(ExitCode::kOther, hash.status());
   }
   if (!flags.quiet) {
-    fmt::print("{} samples: loss {:.4f}, accuracy {:.4f}, top-5 accuracy {:.4f}\n",
-               metrics->samples, metrics->loss, metrics->accuracy, metrics->top5_accuracy);
+    PrintOutput(fmt::format("{} samples: loss {:.4f}, accuracy {:.4f}, top-5 accuracy {:.4f}\n",
+                            metrics->samples, metrics->loss, metrics->accuracy,
+                            metrics->top5_accuracy));
   }
   if (!flags.summary_path.empty()) {
     train::Summary summary;

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lockstep/base/quote.h"
+#include "lockstep/base/suggest.h"
 #include "lockstep/data/idx_folder.h"
 #include "lockstep/data/synthetic.h"
 #include "lockstep/train/model_from_config.h"
@@ -20,15 +22,20 @@ Status NotYet(std::string_view what) {
 }
 
 Status CheckStrategy(const JobFlags& flags, int devices) {
-  constexpr std::array<std::string_view, 4> kLater = {"multi_worker_mirrored", "central_storage",
-                                                      "local_sgd", "parameter_server"};
+  constexpr std::array<std::string_view, 6> kStrategies = {
+      "one_device",      "mirrored",  "multi_worker_mirrored",
+      "central_storage", "local_sgd", "parameter_server"};
+  constexpr size_t kAvailable = 2;
   const std::string& name = flags.strategy;
-  if (std::find(kLater.begin(), kLater.end(), name) != kLater.end()) {
-    return NotYet(fmt::format("--strategy {}", name));
+  const auto found = std::find(kStrategies.begin(), kStrategies.end(), name);
+  if (!name.empty() && found == kStrategies.end()) {
+    return InvalidArgument(
+        fmt::format("--strategy: there is no strategy {}{}: allowed are {}", Quoted(name),
+                    DidYouMean(name, kStrategies),
+                    fmt::join(kStrategies.begin(), kStrategies.begin() + kAvailable, " and ")));
   }
-  if (!name.empty() && name != "one_device" && name != "mirrored") {
-    return InvalidArgument(fmt::format(
-        "--strategy: there is no strategy '{}': allowed are one_device and mirrored", name));
+  if (!name.empty() && found >= kStrategies.begin() + kAvailable) {
+    return NotYet(fmt::format("--strategy {}", name));
   }
   if (name == "one_device" && devices > 1) {
     return InvalidArgument(
@@ -65,33 +72,77 @@ Status CheckConfig(const train::Config& config) {
   if (!config.monitor.logdir.empty()) {
     LS_TRY(refuse("monitor.logdir", "writing event files (monitor.logdir, --logdir)"));
   }
+  constexpr int64_t kMostParts = 1 << 20;
+  if (config.train.replicas * config.train.gradient_accumulation > kMostParts) {
+    return InvalidArgument(
+        fmt::format("{} replicas with {} micro-batches each: allowed are {} parts of a step",
+                    config.train.replicas, config.train.gradient_accumulation, kMostParts));
+  }
   return OkStatus();
+}
+
+// Where the key was given, behind the error.
+Status AtKey(Status status, const train::Config& config, std::string_view key) {
+  const auto found = config.given.find(key);
+  return found == config.given.end() ? status : status.With(found->second);
+}
+
+Shape GivenShape(const train::Config& config) {
+  return Shape(std::span<const int64_t>(config.model.input_shape));
+}
+
+data::SyntheticOptions SyntheticOf(const train::Config& config) {
+  data::SyntheticOptions options;
+  options.sample_shape = GivenShape(config);
+  options.num_classes = config.model.num_classes;
+  options.train_samples = config.data.train_samples;
+  options.test_samples = config.data.test_samples;
+  options.seed = static_cast<uint64_t>(config.train.seed);
+  return options;
 }
 
 Result<data::Dataset> LoadData(const train::Config& config) {
   if (config.data.source == "synthetic") {
-    data::SyntheticOptions options;
-    options.sample_shape = Shape(std::span<const int64_t>(config.model.input_shape));
-    options.num_classes = config.model.num_classes == 0 ? 10 : config.model.num_classes;
-    options.train_samples = config.data.train_samples;
-    options.test_samples = config.data.test_samples;
-    options.seed = static_cast<uint64_t>(config.train.seed);
-    return data::MakeSynthetic(options);
+    return data::MakeSynthetic(SyntheticOf(config));
   }
   if (config.data.source == "mnist") {
     return data::LoadMnist(config.data.path);
   }
-  return data::LoadIdxFolder(config.data.path, config.model.num_classes);
+  return data::LoadIdxFolder(config.data.path, 0);
 }
 
-Status CheckInputShape(const train::Config& config, const data::Dataset& dataset) {
-  const std::vector<int64_t>& wanted = config.model.input_shape;
-  if (!wanted.empty() && !(Shape(std::span<const int64_t>(wanted)) == dataset.sample_shape)) {
-    return InvalidArgument(fmt::format("model.input_shape is {}, a sample of {} has the shape {}",
-                                       Shape(std::span<const int64_t>(wanted)).ToString(),
-                                       dataset.name, dataset.sample_shape.ToString()));
+Result<data::Dataset> DescribeData(const train::Config& config) {
+  if (config.data.source == "mnist") {
+    return data::DescribeMnist(config.data.path);
   }
-  return OkStatus();
+  if (config.model.input_shape.empty() || config.model.num_classes == 0) {
+    return data::DescribeIdxFolder(config.data.path);
+  }
+  data::Dataset dataset;
+  dataset.name = config.data.source == "synthetic" ? config.data.source : config.data.path;
+  dataset.sample_shape = GivenShape(config);
+  dataset.num_classes = config.model.num_classes;
+  return dataset;
+}
+
+// Whether the data and what the configuration says about it go together.
+Outcome CheckData(const Job& job) {
+  const train::Config& config = job.config;
+  const data::Dataset& dataset = job.dataset;
+  if (!config.model.input_shape.empty() && !(GivenShape(config) == dataset.sample_shape)) {
+    const Status status = InvalidArgument(fmt::format(
+        "model.input_shape is {}, a sample of {} has the shape {}", GivenShape(config).ToString(),
+        Shown(dataset.name), dataset.sample_shape.ToString()));
+    return Fail(ExitCode::kUsage, AtKey(status, config, "model.input_shape"));
+  }
+  if (config.model.num_classes == 0 && dataset.num_classes < 2) {
+    return Fail(ExitCode::kData,
+                InvalidArgument(fmt::format(
+                    "{}: all samples have the label 0, a classifier needs 2 classes or more; "
+                    "model.num_classes may say that there are more than these samples show",
+                    Shown(dataset.name))));
+  }
+  return Done();
 }
 
 Outcome BuildJobProgram(Job& job) {
@@ -99,7 +150,7 @@ Outcome BuildJobProgram(Job& job) {
   const int64_t classes = std::max(config.model.num_classes, job.dataset.num_classes);
   Result<model::ModelFn> model = train::ModelFromConfig(config.model, job.dataset.num_classes);
   if (!model.ok()) {
-    return Fail(ExitCode::kUsage, model.status());
+    return Fail(ExitCode::kUsage, AtKey(model.status(), config, "model.num_classes"));
   }
   train::ProgramOptions options;
   options.sample_shape = job.dataset.sample_shape;
@@ -110,30 +161,11 @@ Outcome BuildJobProgram(Job& job) {
   options.bf16 = config.train.precision == "bf16";
   Result<train::Program> program = train::BuildProgram(*model, options);
   if (!program.ok()) {
-    return Fail(ExitCode::kUsage,
-                program.status().With(fmt::format("model '{}'", config.model.name)));
+    return Fail(ExitCode::kUsage, program.status().With(fmt::format(
+                                      "model '{}' for samples of the shape {}", config.model.name,
+                                      job.dataset.sample_shape.ToString())));
   }
   job.program = std::move(program).value();
-  return Done();
-}
-
-// Reads the configuration with the flags over it, and refuses what is not there yet by name.
-Outcome ReadConfig(const JobFlags& flags, train::Config& config) {
-  Result<int> devices = ParseDevices(flags.devices);
-  if (!devices.ok()) {
-    return Fail(ExitCode::kUsage, devices.status());
-  }
-  if (Status status = CheckStrategy(flags, *devices); !status.ok()) {
-    return Fail(ExitCode::kUsage, std::move(status));
-  }
-  Result<train::Config> read = train::LoadConfig(flags.config_path, flags.overrides);
-  if (!read.ok()) {
-    return Fail(ExitCode::kUsage, read.status());
-  }
-  config = std::move(read).value();
-  if (Status status = CheckConfig(config); !status.ok()) {
-    return Fail(ExitCode::kUsage, std::move(status));
-  }
   return Done();
 }
 
@@ -151,8 +183,8 @@ Result<int> ParseDevices(const std::string& text) {
   const auto [parsed, error] = std::from_chars(begin, end, count);
   if (text.compare(0, kPrefix.size(), kPrefix) != 0 || error != std::errc() || parsed != end ||
       count < 1 || count > kMostDevices) {
-    return InvalidArgument(
-        fmt::format("--devices '{}': expected cpu:N with N from 1 to {}", text, kMostDevices));
+    return InvalidArgument(fmt::format("--devices {}: expected cpu:N with N from 1 to {}",
+                                       Quoted(text), kMostDevices));
   }
   return count;
 }
@@ -160,7 +192,7 @@ Result<int> ParseDevices(const std::string& text) {
 train::TrainerOptions Job::TrainerOptionsOf() const {
   train::TrainerOptions options;
   options.global_batch = config.train.global_batch;
-  options.parts = parts;
+  options.parts = parts();
   options.epochs = config.train.epochs;
   options.steps = config.train.steps;
   options.seed = static_cast<uint64_t>(config.train.seed);
@@ -170,41 +202,49 @@ train::TrainerOptions Job::TrainerOptionsOf() const {
   return options;
 }
 
-Outcome PrepareJob(const JobFlags& flags, Job& job) {
-  Outcome outcome = ReadConfig(flags, job.config);
-  if (!outcome.status.ok()) {
-    return outcome;
+Outcome ReadJobConfig(const JobFlags& flags, Job& job) {
+  Result<int> devices = ParseDevices(flags.devices);
+  if (!devices.ok()) {
+    return Fail(ExitCode::kUsage, devices.status());
   }
-  Result<data::Dataset> dataset = LoadData(job.config);
+  if (Status status = CheckStrategy(flags, *devices); !status.ok()) {
+    return Fail(ExitCode::kUsage, std::move(status));
+  }
+  Result<train::Config> read = train::LoadConfig(flags.config_path, flags.overrides);
+  if (!read.ok()) {
+    return Fail(ExitCode::kUsage, read.status());
+  }
+  job.config = std::move(read).value();
+  job.devices = *devices;
+  job.threads_per_device = flags.threads_per_device;
+  if (!job.config.IsGiven("train.replicas")) {
+    // Then every device is one.
+    job.config.train.replicas = job.devices;
+  }
+  if (Status status = CheckConfig(job.config); !status.ok()) {
+    return Fail(ExitCode::kUsage, std::move(status));
+  }
+  return Done();
+}
+
+Outcome PrepareJob(DataNeed need, Job& job) {
+  Result<data::Dataset> dataset =
+      need == DataNeed::kSamples ? LoadData(job.config) : DescribeData(job.config);
   if (!dataset.ok()) {
     return Fail(ExitCode::kData, dataset.status());
   }
   job.dataset = std::move(dataset).value();
-  if (Status status = CheckInputShape(job.config, job.dataset); !status.ok()) {
-    return Fail(ExitCode::kUsage, std::move(status));
+  Outcome outcome = CheckData(job);
+  if (outcome.status.ok()) {
+    outcome = BuildJobProgram(job);
   }
-  outcome = BuildJobProgram(job);
   if (!outcome.status.ok()) {
     return outcome;
   }
-  const int devices = ParseDevices(flags.devices).value();
-  // Without a number of replicas every device is one.
-  const int64_t replicas =
-      job.config.IsGiven("train.replicas") ? job.config.train.replicas : devices;
-  const int64_t parts = replicas * job.config.train.gradient_accumulation;
-  constexpr int64_t kMostParts = 1 << 20;
-  if (parts > kMostParts) {
-    return Fail(ExitCode::kUsage,
-                InvalidArgument(fmt::format(
-                    "{} replicas with {} micro-batches each: allowed are {} parts of a step",
-                    replicas, job.config.train.gradient_accumulation, kMostParts)));
-  }
-  job.config.train.replicas = replicas;
-  job.parts = static_cast<int>(parts);
   strategy::LocalReplicasOptions options;
-  options.devices = devices;
-  options.threads_per_device = flags.threads_per_device;
-  options.replicas = job.parts;
+  options.devices = job.devices;
+  options.threads_per_device = job.threads_per_device;
+  options.replicas = job.parts();
   options.seed = static_cast<uint64_t>(job.config.train.seed);
   auto strategy = strategy::LocalReplicas::Create(job.program, options);
   if (!strategy.ok()) {

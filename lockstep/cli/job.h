@@ -15,6 +15,13 @@
 
 namespace lockstep::cli {
 
+// What a command needs of the data set.
+enum class DataNeed {
+  kSamples,
+  // Its name, the shape of a sample and the number of classes; reads only what is unknown without.
+  kDescription,
+};
+
 struct JobFlags {
   std::string config_path;
   // Flags that stand for a key of the configuration, in order of appearance.
@@ -29,19 +36,27 @@ struct JobFlags {
 
 struct Job {
   train::Config config;
+  int devices = 1;
+  int threads_per_device = 1;
   data::Dataset dataset;
   train::Program program;
   std::unique_ptr<strategy::LocalReplicas> strategy;
 
   // Parts of a step: replicas times micro-batches.
-  int parts = 1;
+  int parts() const {
+    return static_cast<int>(config.train.replicas * config.train.gradient_accumulation);
+  }
 
   train::TrainerOptions TrainerOptionsOf() const;
 };
 
-// Loads the data and builds the program and the strategy. An error is one message with its exit
-// code.
-Outcome PrepareJob(const JobFlags& flags, Job& job);
+// Reads the configuration with the flags over it into `job`, and refuses by name what this version
+// does not do. An error is one message with its exit code.
+Outcome ReadJobConfig(const JobFlags& flags, Job& job);
+
+// Goes on with a job whose configuration was read: loads the data and builds the program and the
+// strategy.
+Outcome PrepareJob(DataNeed need, Job& job);
 
 // "cpu:2" -> 2.
 Result<int> ParseDevices(const std::string& text);

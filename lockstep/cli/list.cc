@@ -20,17 +20,19 @@ std::string InputsOf(const OpDef& op) {
 
 Outcome ListModels() {
   for (const model::ModelInfo& info : model::Models()) {
-    fmt::print("{:<20} [{}]  {}\n", info.name, fmt::join(info.input_shape, ", "), info.summary);
+    PrintOutput(fmt::format("{:<20} [{}]  {}\n", info.name, fmt::join(info.input_shape, ", "),
+                            info.summary));
   }
   return Done();
 }
 
 Outcome ListOps() {
-  fmt::print("{:<40} {:<7} {:<9} {}\n", "op", "inputs", "gradient", "what it computes");
+  PrintOutput(
+      fmt::format("{:<40} {:<7} {:<9} {}\n", "op", "inputs", "gradient", "what it computes"));
   for (const OpDef& op : op::Catalog().ops()) {
     if (!op.internal) {
-      fmt::print("{:<40} {:<7} {:<9} {}\n", op.name, InputsOf(op), op.grad ? "yes" : "-",
-                 op.summary);
+      PrintOutput(fmt::format("{:<40} {:<7} {:<9} {}\n", op.name, InputsOf(op),
+                              op.grad ? "yes" : "-", op.summary));
     }
   }
   return Done();

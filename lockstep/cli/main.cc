@@ -3,10 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <span>
 
+#include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 #include "lockstep/base/suggest.h"
 #include "lockstep/cli/bench_cluster.h"
 #include "lockstep/cli/bench_step.h"
@@ -18,6 +21,7 @@
 #include "lockstep/cli/list.h"
 #include "lockstep/cli/predict.h"
 #include "lockstep/cli/server.h"
+#include "lockstep/cli/signals.h"
 #include "lockstep/cli/train.h"
 #include "lockstep/cluster/launch/supervisor.h"
 
@@ -28,27 +32,48 @@ using namespace lockstep::cli;  // NOLINT(google-build-using-namespace)
 
 constexpr std::string_view kVersion = "lockstep 0.1.0";
 
+// For text and paths: nobody means an empty one.
+CLI::Validator NotEmpty() {
+  return {[](std::string& text) {
+            return text.empty() ? std::string("found an empty text, expected a value")
+                                : std::string();
+          },
+          ""};
+}
+
 // A flag that stands for a key of the configuration.
 void AddOverride(CLI::App* command, JobFlags& flags, const std::string& flag,
-                 const std::string& key, const std::string& help) {
+                 const std::string& key, const std::string& type, const std::string& help) {
   command
       ->add_option_function<std::string>(
           flag,
           [&flags, flag, key](const std::string& value) {
-            flags.overrides.push_back({fmt::format("{} {}", flag, value), key, value});
+            flags.overrides.push_back({fmt::format("{} {}", flag, Shown(value)), key, value});
           },
-          help)
+          fmt::format("{} [{}]", help, key))
+      ->type_name(type)
       // As they come, so that the later of two flags wins whatever their names.
       ->trigger_on_parse();
 }
 
 void AddJobFlags(CLI::App* command, JobFlags& flags) {
-  command->add_option("CONFIG", flags.config_path, "Configuration file (TOML)")->required();
-  command->add_option("--devices", flags.devices, "Devices of this process: cpu:N");
-  command->add_option("--threads-per-device", flags.threads_per_device, "Threads of one device")
+  command->add_option("CONFIG", flags.config_path, "Configuration file (TOML), see docs/config.md")
+      ->type_name("FILE")
+      ->check(NotEmpty())
+      ->required();
+  command
+      ->add_option("--devices", flags.devices, "Devices of this process, N from 1 to 256 (cpu:1)")
+      ->type_name("cpu:N")
+      ->check(NotEmpty());
+  command
+      ->add_option("--threads-per-device", flags.threads_per_device,
+                   "Threads of one device, 1 to 1024 (1); part of the result")
+      ->type_name("N")
       ->check(CLI::Range(1, 1024));
-  AddOverride(command, flags, "--replicas", "train.replicas", "Logical replicas R");
-  AddOverride(command, flags, "--seed", "train.seed", "Seed of everything random");
+  AddOverride(command, flags, "--replicas", "train.replicas", "N",
+              "Logical replicas R, 1 to 65536 (one per device); part of the result");
+  AddOverride(command, flags, "--seed", "train.seed", "N",
+              "Seed of everything random, 0 to 2^63 - 1 (0)");
   command
       ->add_option_function<std::vector<std::string>>(
           "--set",
@@ -61,27 +86,57 @@ void AddJobFlags(CLI::App* command, JobFlags& flags) {
               flags.overrides.push_back(*parsed);
             }
           },
-          "A configuration key: section.key=value")
+          "A configuration key: section.key=value; may be repeated, the last one wins")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->trigger_on_parse();
 }
 
+void AddCheckpoint(CLI::App* command, std::string& path) {
+  command->add_option("--checkpoint", path, "A checkpoint, or the folder of them: then the newest")
+      ->type_name("DIR")
+      ->check(NotEmpty())
+      ->required();
+}
+
+void AddSummary(CLI::App* command, std::string& path) {
+  command->add_option("--summary", path, "Write a summary (one JSON object) here at the end")
+      ->type_name("FILE.json")
+      ->check(NotEmpty());
+}
+
 void AddTrain(CLI::App& app, Outcome& outcome) {
+  constexpr int kMostTasks = 65536;
   auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app.add_subcommand("train", "Train a model as a configuration describes it");
   AddJobFlags(command, flags->job);
-  command->add_option("--strategy", flags->job.strategy, "one_device or mirrored");
-  command->add_option("--workers", flags->job.workers, "Worker processes");
-  command->add_option("--ps", flags->job.ps, "Parameter servers");
-  AddOverride(command, flags->job, "--steps", "train.steps", "Stop after so many steps");
-  AddOverride(command, flags->job, "--epochs", "train.epochs", "Stop after so many epochs");
-  AddOverride(command, flags->job, "--logdir", "monitor.logdir", "Folder of event files");
-  command->add_option("--checkpoint-dir", flags->checkpoint_dir,
-                      "Folder in which the end of the run is saved");
-  command->add_flag("--resume", flags->resume, "Go on from the newest checkpoint");
-  command->add_option("--summary", flags->summary_path, "Write a summary (JSON) here");
+  command
+      ->add_option("--strategy", flags->job.strategy,
+                   "one_device or mirrored (as --devices has it)")
+      ->type_name("NAME")
+      ->check(NotEmpty());
+  command->add_option("--workers", flags->job.workers, "Worker processes (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostTasks));
+  command->add_option("--ps", flags->job.ps, "Parameter servers (0)")
+      ->type_name("N")
+      ->check(CLI::Range(0, kMostTasks));
+  AddOverride(command, flags->job, "--steps", "train.steps", "N",
+              "Stop after so many steps, counted from the first ever, 0 to 10^12; 0: no limit. In "
+              "place of both limits of the configuration");
+  AddOverride(command, flags->job, "--epochs", "train.epochs", "N",
+              "Stop after so many epochs, in the same way (1)");
+  AddOverride(command, flags->job, "--logdir", "monitor.logdir", "DIR", "Folder of event files");
+  command
+      ->add_option("--checkpoint-dir", flags->checkpoint_dir,
+                   "Folder in which the end of the run is saved; without --resume it must hold no "
+                   "checkpoint [checkpoint.dir]")
+      ->type_name("DIR")
+      ->check(NotEmpty());
+  command->add_flag("--resume", flags->resume,
+                    "Go on from the newest checkpoint, made with the same settings");
+  AddSummary(command, flags->summary_path);
   command->add_flag("--quiet", flags->quiet, "Print errors only");
   command->callback([flags, &outcome] { outcome = Train(*flags); });
 }
@@ -90,9 +145,8 @@ void AddEvaluate(CLI::App& app, Outcome& outcome) {
   auto flags = std::make_shared<EvaluateFlags>();
   CLI::App* command = app.add_subcommand("evaluate", "Measure a checkpoint on the test data");
   AddJobFlags(command, flags->job);
-  command->add_option("--checkpoint", flags->checkpoint, "A checkpoint, or the folder of them")
-      ->required();
-  command->add_option("--summary", flags->summary_path, "Write a summary (JSON) here");
+  AddCheckpoint(command, flags->checkpoint);
+  AddSummary(command, flags->summary_path);
   command->add_flag("--quiet", flags->quiet, "Print errors only");
   command->callback([flags, &outcome] { outcome = Evaluate(*flags); });
 }
@@ -102,9 +156,11 @@ void AddPredict(CLI::App& app, Outcome& outcome) {
   CLI::App* command =
       app.add_subcommand("predict", "Print the class of each sample: file, index, class, share");
   AddJobFlags(command, flags->job);
-  command->add_option("--checkpoint", flags->checkpoint, "A checkpoint, or the folder of them")
+  AddCheckpoint(command, flags->checkpoint);
+  command->add_option("INPUT", flags->inputs, "IDX files of images, plain or gzip")
+      ->type_name("FILE")
+      ->check(NotEmpty())
       ->required();
-  command->add_option("INPUT", flags->inputs, "IDX files of images, plain or gzip")->required();
   command->callback([flags, &outcome] { outcome = Predict(*flags); });
 }
 
@@ -112,9 +168,15 @@ void AddBenchTransport(CLI::App& bench, Outcome& outcome) {
   auto flags = std::make_shared<BenchTransportFlags>();
   CLI::App* command = bench.add_subcommand(
       "transport", "Round trips and streams between two processes, beside memcpy");
-  command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc, grpc-tls")
+  command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc, grpc-tls (all)")
+      ->type_name("LINK,LINK")
+      ->check(NotEmpty())
       ->delimiter(',');
-  command->add_option("--repeats", flags->repeats, "How often")->check(CLI::Range(1, 10000));
+  command
+      ->add_option("--repeats", flags->repeats,
+                   fmt::format("How often, 1 to 10000 ({})", flags->repeats))
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000));
   command->add_flag("--json", flags->json, "One JSON object instead of a table");
   command->callback([flags, &outcome] { outcome = BenchTransport(*flags); });
 }
@@ -135,22 +197,40 @@ void AddBenchCluster(CLI::App& bench, Outcome& outcome) {
   command->callback([flags, &outcome] { outcome = BenchCluster(*flags); });
 }
 
-void AddBench(CLI::App& app, Outcome& outcome) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure parts of the system");
-  bench->require_subcommand(1);
+void AddBenchStep(CLI::App& bench, Outcome& outcome) {
   auto flags = std::make_shared<BenchStepFlags>();
-  CLI::App* step = bench->add_subcommand("step", "A full training step on made-up data");
-  step->add_option("--model", flags->model, "A model of `lockstep models`");
-  step->add_option("--optimizer", flags->optimizer, "sgd, momentum, adam...");
-  step->add_option("--batch", flags->batch, "Samples of a step")->check(CLI::Range(1, 1 << 20));
-  step->add_option("--steps", flags->steps, "Steps measured")->check(CLI::Range(1, 1 << 30));
-  step->add_option("--warmup", flags->warmup, "Steps before")->check(CLI::Range(0, 1 << 30));
-  step->add_option("--precision", flags->precision, "fp32 or bf16")
+  CLI::App* step = bench.add_subcommand("step", "A full training step on made-up data");
+  const auto add_count = [&](const std::string& name, auto& value, const std::string& help, int low,
+                             int high) {
+    step->add_option(name, value, fmt::format("{}, {} to {} ({})", help, low, high, value))
+        ->type_name("N")
+        ->check(CLI::Range(low, high));
+  };
+  step->add_option("--model", flags->model,
+                   fmt::format("A model of `lockstep models` ({})", flags->model))
+      ->type_name("NAME")
+      ->check(NotEmpty());
+  step->add_option("--optimizer", flags->optimizer,
+                   fmt::format("sgd, momentum, adam... ({})", flags->optimizer))
+      ->type_name("NAME")
+      ->check(NotEmpty());
+  add_count("--batch", flags->batch, "Samples of a step", 1, 1 << 20);
+  add_count("--steps", flags->steps, "Steps measured", 1, 1 << 30);
+  add_count("--warmup", flags->warmup, "Steps before", 0, 1 << 30);
+  step->add_option("--precision", flags->precision,
+                   fmt::format("fp32 or bf16 ({})", flags->precision))
+      ->type_name("NAME")
       ->check(CLI::IsMember({"fp32", "bf16"}));
-  step->add_option("--threads-per-device", flags->threads, "Threads")->check(CLI::Range(1, 1024));
+  add_count("--threads-per-device", flags->threads, "Threads", 1, 1024);
   step->add_flag("--profile", flags->profile, "Print the time of each kernel");
   step->add_flag("--plan", flags->plan, "Print the plan and stop");
   step->callback([flags, &outcome] { outcome = BenchStep(*flags); });
+}
+
+void AddBench(CLI::App& app, Outcome& outcome) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure parts of the system");
+  bench->require_subcommand(1);
+  AddBenchStep(*bench, outcome);
   AddBenchTransport(*bench, outcome);
   AddBenchCluster(*bench, outcome);
 }
@@ -265,13 +345,56 @@ void AddServer(CLI::App& app, Outcome& outcome) {
   command->callback([flags, &outcome] { outcome = Serve(*flags); });
 }
 
+// Names of the flags that a command has, as they are written.
+std::vector<std::string> FlagsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+    for (const std::string& name : option->get_snames()) {
+      names.push_back("-" + name);
+    }
+  }
+  return names;
+}
+
+// "lockstep bench step --help".
+std::string HelpOf(const CLI::App& command) {
+  std::string words = "--help";
+  for (const CLI::App* at = &command; at->get_parent() != nullptr; at = at->get_parent()) {
+    words = fmt::format("{} {}", at->get_name(), words);
+  }
+  return "lockstep " + words;
+}
+
+// What is wrong with an argument that nothing expects.
+Status Unexpected(const CLI::App& command, const std::string& argument) {
+  if (argument.empty() || argument[0] != '-' || argument == "-" || argument == "--") {
+    return InvalidArgument(fmt::format("unexpected argument {}", Quoted(argument)));
+  }
+  const std::string flag = argument.substr(0, argument.find('='));
+  const std::vector<std::string> names = FlagsOf(command);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string suggestion = DidYouMean(flag, known);
+  return InvalidArgument(fmt::format(
+      "unknown option {}{}", Quoted(flag),
+      suggestion.empty() ? fmt::format(": {} lists them", HelpOf(command)) : suggestion));
+}
+
 // That there is a command, and that it exists: CLI11 calls a misspelt one missing.
 Status CheckCommand(const CLI::App& app, std::span<char* const> arguments) {
   const CLI::App* at = &app;
   for (size_t i = 0;; ++i) {
     const std::vector<const CLI::App*> commands = at->get_subcommands({});
-    if (commands.empty() || (i < arguments.size() && arguments[i][0] == '-')) {
+    if (commands.empty()) {
       return OkStatus();
+    }
+    if (i < arguments.size() && arguments[i][0] == '-') {
+      const std::vector<std::string> flags = FlagsOf(*at);
+      return std::find(flags.begin(), flags.end(), arguments[i]) != flags.end()
+                 ? OkStatus()
+                 : Unexpected(*at, arguments[i]);
     }
     std::vector<std::string> names;
     for (const CLI::App* command : commands) {
@@ -283,19 +406,42 @@ Status CheckCommand(const CLI::App& app, std::span<char* const> arguments) {
     const auto found = std::find(names.begin(), names.end(), arguments[i]);
     if (found == names.end()) {
       const std::vector<std::string_view> known(names.begin(), names.end());
-      return InvalidArgument(fmt::format("unknown command '{}'{}: allowed are {}", arguments[i],
-                                         DidYouMean(arguments[i], known), fmt::join(names, ", ")));
+      return InvalidArgument(fmt::format("unknown command {}{}: allowed are {}",
+                                         Quoted(arguments[i]), DidYouMean(arguments[i], known),
+                                         fmt::join(names, ", ")));
     }
     at = commands[static_cast<size_t>(found - names.begin())];
   }
 }
 
-// Standard output may be a full disk.
+// The error of CLI11 in our words where it has no good ones.
+Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+  }
+  // CLI11 finds a missing argument first, where a misspelt flag is the reason or the worse mistake.
+  for (const std::string& argument : command->remaining()) {
+    const Status status = Unexpected(*command, argument);
+    if ((argument.size() > 1 && argument[0] == '-') ||
+        dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+      return status;
+    }
+  }
+  return InvalidArgument(Shown(error.what()));
+}
+
+// Standard output may be a full disk, or a pipe that nobody reads any more.
 int CheckOutput(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) {
     return code;
   }
-  std::fprintf(stderr, "lockstep: cannot write to standard output\n");
+  PrintError(flushed || error == 0
+                 ? Unavailable("standard output: cannot write: an earlier write failed")
+                 : ErrnoStatus(error, "standard output", "write"));
   return code == static_cast<int>(ExitCode::kDone) ? static_cast<int>(ExitCode::kOther) : code;
 }
 
@@ -327,7 +473,7 @@ int Run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    PrintError(InvalidArgument(error.what()));
+    PrintError(UsageError(app, error));
     return static_cast<int>(ExitCode::kUsage);
   }
   if (!outcome.status.ok()) {
@@ -339,6 +485,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  RestoreHangUp();
   try {
     return CheckOutput(Run(argc, argv));
   } catch (const std::exception& error) {

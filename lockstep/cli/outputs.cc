@@ -1,49 +1,86 @@
 #include "lockstep/cli/outputs.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
-#include <system_error>
+#include <memory>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 
 namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-Status CheckWritableFolder(const fs::path& folder, const std::string& path) {
-  std::error_code error;
-  const fs::file_status found = fs::status(folder, error);
-  if (!fs::exists(found)) {
-    return ErrnoStatus(ENOENT, path, "write here");
+std::string FolderOf(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+// Whether files can be made in `folder`, for the sake of `path`.
+Status CheckWritableFolder(const std::string& folder, const std::string& path) {
+  struct stat info = {};
+  if (::stat(folder.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, path, fmt::format("write into the folder {}", Quoted(folder)));
   }
-  if (!fs::is_directory(found)) {
-    return ErrnoStatus(ENOTDIR, path, "write here");
+  if (!S_ISDIR(info.st_mode)) {
+    return InvalidArgument(
+        fmt::format("{}: cannot write: {} is not a folder", Shown(path), Quoted(folder)));
   }
-  return access(folder.c_str(), W_OK | X_OK) == 0 ? OkStatus()
-                                                  : ErrnoStatus(errno, path, "write here");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    return ErrnoStatus(errno, path, fmt::format("write into the folder {}", Quoted(folder)));
+  }
+  return OkStatus();
 }
 
 }  // namespace
 
 Status CheckOutputFile(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    return ErrnoStatus(EISDIR, path, "write here");
+  LS_TRY(internal::CheckPath(path));
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) {
+      return ErrnoStatus(errno, path, "write");
+    }
+    return CheckWritableFolder(FolderOf(path), path);
   }
-  const fs::path folder = fs::path(path).parent_path();
-  return CheckWritableFolder(folder.empty() ? fs::path(".") : folder, path);
+  std::string target = path;
+  if (S_ISLNK(info.st_mode)) {
+    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr),
+                                                               &std::free);
+    if (resolved == nullptr || ::stat(resolved.get(), &info) != 0) {
+      return ErrnoStatus(errno, path, "follow the link");
+    }
+    target = resolved.get();
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return internal::NotRegular(path, info.st_mode);
+  }
+  return CheckWritableFolder(FolderOf(target), path);
 }
 
 Status CheckOutputFolder(const std::string& path) {
+  LS_TRY(internal::CheckPath(path));
+  // The part of it that exists, as a link or as a folder.
   fs::path existing = path;
-  std::error_code error;
-  while (!existing.empty() && !fs::exists(existing, error) && existing != existing.parent_path()) {
+  struct stat info = {};
+  while (::lstat(existing.c_str(), &info) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) {
+      return ErrnoStatus(errno, path, "make the folder");
+    }
+    if (!existing.has_parent_path() || existing == existing.parent_path()) {
+      existing = ".";
+      break;
+    }
     existing = existing.parent_path();
   }
-  return CheckWritableFolder(existing.empty() ? fs::path(".") : existing, path);
+  return CheckWritableFolder(existing.string(), path);
 }
 
 }  // namespace lockstep::cli

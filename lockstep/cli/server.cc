@@ -57,7 +57,7 @@ class Stopper {
 }  // namespace
 
 Outcome Serve(const ServerFlags& flags) {
-  StopSignals signals;
+  StopSignals signals(/*watch_output=*/false);
   cluster::Resolution here;
   if (Outcome outcome = ResolveClusterHere(flags.cluster, here); !outcome.status.ok()) {
     return outcome;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "lockstep/base/quote.h"
 #include "lockstep/cli/checkpoints.h"
 #include "lockstep/cli/outputs.h"
 #include "lockstep/cli/process_age.h"
@@ -60,22 +61,23 @@ Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& 
 
 void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
   if (summary.steps > 0) {
-    fmt::print("{} steps, {} samples, {:.0f} samples/s, final loss {:.4f}\n", summary.steps,
-               summary.examples, summary.examples_per_second, summary.final_loss);
+    PrintOutput(fmt::format("{} steps, {} samples, {:.0f} samples/s, final loss {:.4f}\n",
+                            summary.steps, summary.examples, summary.examples_per_second,
+                            summary.final_loss));
   }
   if (!std::isnan(summary.test_accuracy)) {
-    fmt::print("test accuracy {:.4f}\n", summary.test_accuracy);
+    PrintOutput(fmt::format("test accuracy {:.4f}\n", summary.test_accuracy));
   }
-  fmt::print("params_sha256 {}\n", summary.params_sha256);
+  PrintOutput(fmt::format("params_sha256 {}\n", summary.params_sha256));
   if (!flags.summary_path.empty()) {
-    fmt::print("summary {}\n", flags.summary_path);
+    PrintOutput(fmt::format("summary {}\n", EscapeControls(flags.summary_path)));
   }
 }
 
 Outcome Finish(const TrainFlags& flags, Job& job, const train::FitResult& fit,
                train::Summary summary) {
   if (fit.steps == 0 && !flags.quiet) {
-    fmt::print("nothing left to do: {} steps were done before\n", fit.end.step);
+    PrintOutput(fmt::format("nothing left to do: {} steps were done before\n", fit.end.step));
   }
   if (!flags.checkpoint_dir.empty() && fit.steps > 0) {
     Status saved = SaveJob(flags.checkpoint_dir, job, fit);
@@ -84,9 +86,10 @@ Outcome Finish(const TrainFlags& flags, Job& job, const train::FitResult& fit,
     }
   }
   if (fit.stopped_early && !flags.quiet) {
-    fmt::print("interrupted after {} steps{}\n", fit.steps,
-               flags.checkpoint_dir.empty() ? "; nothing saved, as there is no --checkpoint-dir"
-                                            : ", checkpoint saved in " + flags.checkpoint_dir);
+    PrintOutput(fmt::format("interrupted after {} steps{}\n", fit.steps,
+                            flags.checkpoint_dir.empty()
+                                ? "; nothing saved, as there is no --checkpoint-dir"
+                                : ", checkpoint saved in " + EscapeControls(flags.checkpoint_dir)));
   }
   if (fit.test.has_value()) {
     summary.test_accuracy = fit.test->accuracy;
@@ -106,26 +109,8 @@ Outcome Finish(const TrainFlags& flags, Job& job, const train::FitResult& fit,
   return {OkStatus(), fit.stopped_early ? ExitCode::kInterrupted : ExitCode::kDone};
 }
 
-// What would be a pity to find out at the end of a long run.
-Status CheckOutputs(const TrainFlags& flags) {
-  if (!flags.summary_path.empty()) {
-    LS_TRY(CheckOutputFile(flags.summary_path));
-  }
-  return flags.checkpoint_dir.empty() ? OkStatus() : CheckOutputFolder(flags.checkpoint_dir);
-}
-
-}  // namespace
-
-Outcome Train(const TrainFlags& given) {
-  const Clock::time_point entered = Clock::now();
-  const double age_at_entry = ProcessAge();
-  StopSignals signals;
-  TrainFlags flags = given;
-  Job job;
-  Outcome outcome = PrepareJob(flags.job, job);
-  if (!outcome.status.ok()) {
-    return outcome;
-  }
+// Where to write: what would be a pity to find out at the end of a long run.
+Outcome CheckOutputs(const Job& job, TrainFlags& flags) {
   if (flags.checkpoint_dir.empty()) {
     flags.checkpoint_dir = job.config.checkpoint.dir;
   }
@@ -133,8 +118,42 @@ Outcome Train(const TrainFlags& given) {
     return Fail(ExitCode::kUsage,
                 InvalidArgument("--resume needs --checkpoint-dir, or checkpoint.dir"));
   }
-  if (Status status = CheckOutputs(flags); !status.ok()) {
+  if (!flags.summary_path.empty()) {
+    if (Status status = CheckOutputFile(flags.summary_path); !status.ok()) {
+      return Fail(ExitCode::kOther, std::move(status));
+    }
+  }
+  if (flags.checkpoint_dir.empty()) {
+    return Done();
+  }
+  if (Status status = CheckOutputFolder(flags.checkpoint_dir); !status.ok()) {
     return Fail(ExitCode::kOther, std::move(status));
+  }
+  if (!flags.resume) {
+    if (Status status = CheckNewRun(flags.checkpoint_dir); !status.ok()) {
+      return Fail(ExitCode::kUsage, std::move(status));
+    }
+  }
+  return Done();
+}
+
+}  // namespace
+
+Outcome Train(const TrainFlags& given) {
+  const Clock::time_point entered = Clock::now();
+  const double age_at_entry = ProcessAge();
+  const StopSignals signals(/*watch_output=*/!given.quiet);
+  TrainFlags flags = given;
+  Job job;
+  Outcome outcome = ReadJobConfig(flags.job, job);
+  if (outcome.status.ok()) {
+    outcome = CheckOutputs(job, flags);
+  }
+  if (outcome.status.ok()) {
+    outcome = PrepareJob(DataNeed::kSamples, job);
+  }
+  if (!outcome.status.ok()) {
+    return outcome;
   }
   const std::unique_ptr<observe::Progress> progress = MakeProgress(flags, job.config);
   train::TrainerOptions options = job.TrainerOptionsOf();

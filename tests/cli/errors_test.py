@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import resource
 import shutil
 import subprocess
 
@@ -29,6 +30,53 @@ class UsageTest(ProgramCase):
     self.assertIn("INPUT", self.usage("predict", SOFTMAX, "--checkpoint", "x"))
     self.assertIn("--steps", self.usage("train", SOFTMAX, "--steps"))
     self.assertIn("--threads-per-device", self.usage("train", SOFTMAX, "--threads-per-device", 0))
+
+  def test_misspelt_options_suggest_the_nearest(self):
+    self.assertIn("unknown option '--stesp', did you mean '--steps'?",
+                  self.usage("train", SOFTMAX, "--stesp", 3))
+    # A missing argument is the lesser mistake.
+    self.assertIn("unknown option '--chekpoint', did you mean '--checkpoint'?",
+                  self.usage("evaluate", SOFTMAX, "--chekpoint=x"))
+    self.assertIn("unknown option '--frequency': lockstep train --help lists them",
+                  self.usage("train", "--frequency", 3))
+    self.assertIn("unknown option '--verison', did you mean '--version'?",
+                  self.usage("--verison"))
+    self.assertIn("unknown option '--hepl', did you mean '--help'?", self.usage("bench", "--hepl"))
+    self.assertIn("unexpected argument 'b.toml'", self.usage("train", SOFTMAX, "b.toml"))
+    self.assertIn("no strategy 'mirorred', did you mean 'mirrored'?",
+                  self.usage("train", SOFTMAX, "--strategy", "mirorred"))
+
+  def test_empty_values_are_refused(self):
+    for args in (("train", ""), ("train", SOFTMAX, "--checkpoint-dir", ""),
+                 ("train", SOFTMAX, "--summary", ""), ("train", SOFTMAX, "--devices", ""),
+                 ("train", SOFTMAX, "--strategy", ""), ("train", SOFTMAX, "--seed", ""),
+                 ("train", SOFTMAX, "--steps", ""), ("train", SOFTMAX, "--logdir", ""),
+                 ("train", SOFTMAX, "--set", ""), ("train", SOFTMAX, "--set", "data.path="),
+                 ("evaluate", SOFTMAX, "--checkpoint", ""),
+                 ("predict", SOFTMAX, "--checkpoint", "x", ""), ("bench", "step", "--model", ""),
+                 ("bench", "step", "--optimizer", "")):
+      message = self.usage(*args)
+      self.assertIn("empty" if args[-2] not in ("--set", "--seed", "--steps") else "", message)
+
+  def test_messages_are_one_plain_line_of_bounded_length(self):
+    hostile = "x\x1b[31m\ny\r\x07"
+    huge = "z" * 100_000
+    for text in (hostile, huge):
+      for args in ((text,), ("bench", text), ("train", text), ("train", SOFTMAX, text),
+                   ("train", SOFTMAX, "--" + text), ("train", SOFTMAX, "--devices", text),
+                   ("train", SOFTMAX, "--strategy", text), ("train", SOFTMAX, "--set", text),
+                   ("train", SOFTMAX, "--set", "train." + text + "=1"),
+                   ("train", SOFTMAX, "--set", text + ".x=1"),
+                   ("train", SOFTMAX, "--set", "optimizer.name=" + text),
+                   ("train", SOFTMAX, "--set", "train.steps=" + text),
+                   ("train", SOFTMAX, "--steps", text), ("train", SOFTMAX, "--seed", text),
+                   ("train", SOFTMAX, "--workers", text),
+                   ("train", SOFTMAX, "--threads-per-device", text),
+                   ("bench", "step", "--model", text), ("bench", "step", "--optimizer", text),
+                   ("bench", "step", "--precision", text), ("bench", "step", "--batch", text)):
+        message = self.usage(*args)
+        self.assertLess(len(message), 2500, args[:-1])
+        self.assertTrue(message[:-1].isprintable(), args[:-1])
 
   def test_configurations(self):
     self.assertIn("nowhere.toml", self.usage("train", "nowhere.toml"))
@@ -60,11 +108,44 @@ class UsageTest(ProgramCase):
     self.assertIn("model.num_classes is 9", setting("model.num_classes=9"))
     self.assertIn("model.input_shape is [28, 28]", setting("model.input_shape=[28,28]"))
     self.assertIn("nan", setting("optimizer.learning_rate=nan"))
+    self.assertIn("integers from 0 to 9223372036854775807",
+                  self.usage("train", SOFTMAX, "--seed", 2**63))
+    for key in ("optimizer.learning_rate", "optimizer.l2", "train.clip_norm"):
+      self.assertIn(f"{key}: found the real number 1e+39", setting(f"{key}=1e39"))
+
+  def test_numbers_of_every_kind_that_make_no_sense(self):
+    keys = ("train.global_batch", "train.epochs", "train.steps", "train.seed", "train.replicas",
+            "train.gradient_accumulation", "train.eval_batch", "train.log_every_steps",
+            "train.label_smoothing", "train.clip_value", "train.clip_norm",
+            "train.clip_global_norm", "model.num_classes", "optimizer.learning_rate",
+            "optimizer.l2", "optimizer.schedule.warmup_steps", "checkpoint.every_steps",
+            "cluster.max_restarts")
+    for key in keys:
+      for value in ("nan", "inf", "-inf", "-1", "1e39", "99999999999999999999", "true", "[1]", ""):
+        self.assertIn(f"{key}: found ", self.usage("train", SOFTMAX, "--set", f"{key}={value}"))
+    for key in ("train.global_batch", "train.replicas", "train.gradient_accumulation",
+                "train.eval_batch", "model.num_classes"):
+      self.assertIn(f"{key}: found 0", self.usage("train", SOFTMAX, "--set", f"{key}=0"))
+
+  def test_exclusions_from_decay(self):
+    exclude = ("--set", "optimizer.decay_exclude=['*bais']")
+    self.assertIn("has no effect without weight_decay or l2",
+                  self.usage("train", SOFTMAX, *exclude))
+    self.assertIn("the pattern '*bais' matches none of the 2 trainable variables",
+                  self.usage("train", SOFTMAX, *exclude, "--set", "optimizer.l2=0.1"))
 
   def test_models_that_cannot_be_built(self):
     message = self.usage("train", "examples/configs/resnet18_synthetic.toml", "--set",
                          "model.input_shape=[10]")
-    self.assertIn("model 'resnet18'", message)
+    self.assertIn("(examples/configs/resnet18_synthetic.toml:2)", message)
+    self.assertIn("[model 'resnet18' for samples of the shape [10]]", message)
+    self.assertNotIn(".cc", message)
+    layers = "[{type = 'conv2d', filters = 2, kernel = 1024}, {type = 'dense', units = 10}]"
+    message = self.usage("train", SOFTMAX, "--set", "model.name=layers", "--set",
+                         f"model.layers={layers}")
+    self.assertIn("a kernel of height 1024 on an input of height 28: at most 55", message)
+    self.assertIn("layer 1 (conv2d)", message)
+    self.assertNotIn(".cc", message)
 
   def test_devices(self):
     for devices in ("gpu:1", "cpu", "cpu:", "cpu:0", "cpu:-1", "cpu:1.5", "cpu:257", "cpu:2x",
@@ -99,7 +180,7 @@ class UsageTest(ProgramCase):
 
   def test_bench(self):
     self.assertIn("did you mean 'mnist_cnn'?", self.usage("bench", "step", "--model", "mnist_cn"))
-    self.assertIn("'sdg'", self.usage("bench", "step", "--optimizer", "sdg"))
+    self.assertIn("'sdg', did you mean 'sgd'?", self.usage("bench", "step", "--optimizer", "sdg"))
     self.assertIn("--batch", self.usage("bench", "step", "--batch", 0))
     self.assertIn("--precision", self.usage("bench", "step", "--precision", "fp8"))
 
@@ -155,6 +236,18 @@ class DataTest(ProgramCase):
     with gzip.open(path, "wb") as file:
       file.write(content[:-1] + b"\x0a")
     self.assertIn("10", self.data_error(folder))
+
+  def test_the_classes_of_other_digits(self):
+    folder = self.copy_mnist()
+    args = (SOFTMAX, "--set", "data.source=idx", "--set", f"data.path='{folder}'")
+    message = self.error(2, "train", *args, "--set", "model.num_classes=5")
+    self.assertIn("model.num_classes is 5, the data has 10 classes", message)
+    self.assertIn("[--set model.num_classes=5]", message)
+    self.assertEqual(self.train(*args, "--steps", 2, "--set", "model.num_classes=12")["steps"], 2)
+    for name in ("train", "t10k"):
+      self.write_idx(os.path.join(folder, f"{name}-labels-idx1-ubyte.gz"),
+                     lambda labels: bytes(len(labels)))
+    self.assertIn("all samples have the label 0", self.error(4, "train", *args))
 
   def test_synthetic_data_beyond_all_memory(self):
     message = self.error(4, "train", "examples/configs/resnet20_synthetic.toml", "--set",
@@ -245,6 +338,22 @@ class OtherErrorTest(ProgramCase):
     self.assertFalse(os.path.exists(path))
     self.assertFalse(os.path.exists(self.path("checkpoints", "latest")))
 
+  def test_a_full_disk_leaves_nothing_half_written(self):
+    # A limit of the file size stands for the disk: the system call fails in the same way.
+    def small_files():
+      resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    folder = self.path("new", "checkpoints")
+    done = subprocess.run(
+        self.command("train", SOFTMAX, "--steps", 2, "--quiet", "--checkpoint-dir", folder),
+        cwd=ROOT, env=self.environment(), capture_output=True, text=True, timeout=DEADLINE_SECONDS,
+        preexec_fn=small_files, check=False)
+    self.assertEqual(done.returncode, 1, done.stderr)
+    self.assertRegex(
+        done.stderr,
+        rf"\Alockstep: {folder}/[^\n]+: cannot write at offset 1000: File too large\n\Z")
+    self.assertEqual(os.listdir(self.folder), [])
+
   def test_output_that_cannot_be_written(self):
     for args in (("models",), ("ops",), ("train", SOFTMAX, "--steps", 2)):
       with open("/dev/full", "w", encoding="utf-8") as full:
@@ -252,7 +361,16 @@ class OtherErrorTest(ProgramCase):
                               stderr=subprocess.PIPE, text=True, timeout=DEADLINE_SECONDS,
                               check=False)
       self.assertEqual(done.returncode, 1, args)
-      self.assertIn("lockstep: ", done.stderr)
+      self.assertEqual(done.stderr,
+                       "lockstep: standard output: cannot write: No space left on device\n")
+
+  def test_threads_of_the_environment_change_nothing(self):
+    expected = self.train(SOFTMAX, "--steps", 5)["state_sha256"]
+    for value in ("7", "1,2,3", "1000000"):
+      path = self.path("summary.json")
+      self.run_program("train", SOFTMAX, "--steps", 5, "--quiet", "--summary", path,
+                       env={"OMP_NUM_THREADS": value, "OMP_DYNAMIC": "true"})
+      self.assertEqual(self.read_json(path)["state_sha256"], expected)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,29 @@ class ProgramCase(unittest.TestCase):
     with open(os.path.join(folder, "latest"), encoding="utf-8") as file:
       return os.path.join(folder, file.read().strip(), name)
 
+  def tree(self, folder):
+    """Every file below the folder with its content."""
+    found = {}
+    for parent, _, names in os.walk(folder):
+      for name in names:
+        path = os.path.join(parent, name)
+        with open(path, "rb") as file:
+          found[os.path.relpath(path, folder)] = file.read()
+    return found
+
+  def write_idx(self, path, change):
+    """Replaces the elements, and so the count of samples, of a compressed IDX file of bytes."""
+    with gzip.open(path, "rb") as file:
+      content = file.read()
+    header = 4 + 4 * content[3]
+    sample = 1
+    for axis in range(1, content[3]):
+      sample *= struct.unpack_from(">I", content, 4 + 4 * axis)[0]
+    elements = change(content[header:])
+    with gzip.open(path, "wb") as file:
+      file.write(content[:4] + struct.pack(">I", len(elements) // sample) + content[8:header] +
+                 elements)
+
   def copy_mnist(self):
     """A copy of the digits that a test may damage. Returns its folder."""
     folder = self.path("mnist")

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
+import struct
 import subprocess
 
 from program_case import (CNN, DEADLINE_SECONDS, ROOT, SHA256, SOFTMAX, ProgramCase, main,
@@ -132,53 +132,74 @@ class ResumeTest(ProgramCase):
     checkpoints = self.path("checkpoints")
     args = ("--checkpoint-dir", checkpoints)
     self.train(SOFTMAX, "--steps", 2, *args)
+    before = self.tree(checkpoints)
     resume = ("train", SOFTMAX, "--steps", 4, "--resume", *args)
-    self.assertIn("seed 0, this run has 1", self.error(4, *resume, "--seed", 1))
-    self.assertIn("global batch 50", self.error(4, *resume, "--set", "train.global_batch=50"))
-    self.assertIn("replicas 2", self.error(4, *resume, "--replicas", 2))
-    self.assertIn("momentum", self.error(4, *resume, "--set", "optimizer.name=momentum"))
+
+    def refused(*more):
+      message = self.error(4, *resume, *more)
+      self.assertIn("is of a run with other settings", message)
+      self.assertEqual(self.tree(checkpoints), before)
+      return message
+
+    self.assertIn("train.seed is 0 in the checkpoint, 1 in this run", refused("--seed", 1))
+    self.assertIn("train.global_batch is 100 in the checkpoint, 50 in this run",
+                  refused("--set", "train.global_batch=50"))
+    self.assertIn("train.replicas * train.gradient_accumulation is 1 in the checkpoint, 2",
+                  refused("--replicas", 2))
+    for setting in ("optimizer.name=momentum", "optimizer.learning_rate=0.25", "data.shuffle=false",
+                    "train.precision=bf16", "train.label_smoothing=0.1", "train.clip_norm=1",
+                    "optimizer.l2=0.1", "optimizer.schedule.warmup_steps=3"):
+      self.assertIn(setting.split("=")[0] + " is ", refused("--set", setting))
     other = ("train", "examples/configs/mnist_mlp.toml", "--steps", 4, "--resume", *args)
-    self.assertIn("dense1/kernel", self.error(4, *other))
+    self.assertIn("model.name is \"softmax_regression\" in the checkpoint, \"mlp\" in this run",
+                  self.error(4, *other))
 
+  def test_other_data_does_not_go_on(self):
+    checkpoints = self.path("checkpoints")
+    folder = self.copy_mnist()
+    args = (SOFTMAX, "--set", f"data.path={folder}", "--checkpoint-dir", checkpoints)
+    self.train(*args, "--steps", 2)
+    moved = self.path("moved")
+    os.rename(folder, moved)
+    args = (SOFTMAX, "--set", f"data.path={moved}", "--checkpoint-dir", checkpoints, "--resume")
+    self.train(*args, "--steps", 3)
+    for name, size in (("train-images-idx3-ubyte", 784), ("train-labels-idx1-ubyte", 1)):
+      self.write_idx(os.path.join(moved, name + ".gz"),
+                     lambda content, size=size: content[:7900 * size])
+    message = self.error(4, "train", *args, "--steps", 4)
+    self.assertIn("training samples is 8000 in the checkpoint, 7900 in this run", message)
+    self.assertIn("SHA-256 of the training data is ", message)
 
-class InterruptTest(ProgramCase):
+  def test_more_threads_go_on_with_a_warning(self):
+    checkpoints = self.path("checkpoints")
+    args = (SOFTMAX, "--quiet", "--checkpoint-dir", checkpoints)
+    self.train(*args[:1], "--steps", 2, *args[2:])
+    done = subprocess.run(
+        self.command("train", *args, "--steps", 4, "--resume", "--threads-per-device", 2), cwd=ROOT,
+        env=self.environment(), capture_output=True, text=True, timeout=DEADLINE_SECONDS,
+        check=False)
+    self.assertEqual(done.returncode, 0, done.stderr)
+    self.assertRegex(
+        done.stderr, r"\Alockstep: warning: --threads-per-device is 1 in the checkpoint, 2 in this "
+        r"run: [^\n]+\n\Z")
 
-  def interrupt(self, number, *args):
-    """Sends the signal once the run is under way. Returns its exit code and what it printed."""
-    command = self.command("train", SOFTMAX, "--steps", 10**9, "--set", "train.log_every_steps=1",
-                           *args)
-    with subprocess.Popen(command, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True) as process:
-      try:
-        first = process.stdout.readline()
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=DEADLINE_SECONDS)
-      finally:
-        process.kill()
-    self.assertIn("step 1/", first)
-    return process.returncode, out
+  def test_a_new_run_does_not_mix_with_an_old_one(self):
+    checkpoints = self.path("checkpoints")
+    self.train(SOFTMAX, "--steps", 5, "--checkpoint-dir", checkpoints)
+    before = self.tree(checkpoints)
+    for args in (("--checkpoint-dir", checkpoints), ("--set", f"checkpoint.dir={checkpoints}")):
+      # Would take for ever.
+      message = self.error(2, "train", SOFTMAX, "--steps", 10**9, *args)
+      self.assertIn(f"{checkpoints} holds checkpoints of another run already, the newest of step 5",
+                    message)
+      self.assertIn("--resume", message)
+      self.assertEqual(self.tree(checkpoints), before)
 
-  def test_a_signal_saves_what_was_done(self):
-    for number in (signal.SIGINT, signal.SIGTERM):
-      checkpoints = self.path(f"checkpoints{number}")
-      path = self.path("summary.json")
-      code, out = self.interrupt(number, "--checkpoint-dir", checkpoints, "--summary", path)
-      self.assertEqual(code, 5, out)
-      self.assertIn(f"checkpoint saved in {checkpoints}", out)
-      summary = self.read_json(path)
-      steps = summary["steps"]
-      self.assertIn(f"interrupted after {steps} steps", out)
-      self.assertIsNone(summary["test_accuracy"])
-      self.assertIsNotNone(summary["train_accuracy"])
-      whole = self.train(SOFTMAX, "--steps", steps + 3)
-      rest = self.train(SOFTMAX, "--steps", steps + 3, "--checkpoint-dir", checkpoints, "--resume")
-      self.assertEqual(rest["steps"], 3)
-      self.assertEqual(rest["state_sha256"], whole["state_sha256"])
-
-  def test_without_a_folder_nothing_is_saved_and_it_says_so(self):
-    code, out = self.interrupt(signal.SIGTERM)
-    self.assertEqual(code, 5, out)
-    self.assertIn("nothing saved, as there is no --checkpoint-dir", out)
+  def test_checkpoint_dir_of_the_configuration_is_used(self):
+    checkpoints = self.path("checkpoints")
+    args = (SOFTMAX, "--set", f"checkpoint.dir={checkpoints}")
+    self.train(*args, "--steps", 5)
+    self.assertEqual(self.train(*args, "--steps", 7, "--resume")["steps"], 2)
 
 
 class CheckpointCommandsTest(ProgramCase):
@@ -223,12 +244,54 @@ class CheckpointCommandsTest(ProgramCase):
       correct += int(match[1]) == label
     self.assertAlmostEqual(correct / len(labels), self.summary["test_accuracy"], places=12)
 
+  def predict_error(self, *inputs):
+    done = self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, *inputs, code=4)
+    # Nothing is written before all inputs are known to be right.
+    self.assertEqual(done.stdout, "")
+    return done.stderr
+
   def test_predict_reads_several_files_and_names_the_bad_one(self):
     images = "data/mnist/t10k-images-idx3-ubyte.gz"
     labels = "data/mnist/t10k-labels-idx1-ubyte.gz"
-    message = self.error(4, "predict", SOFTMAX, "--checkpoint", self.checkpoints, images, labels)
+    message = self.predict_error(images, labels)
     self.assertIn(labels, message)
     self.assertIn("[28, 28, 1]", message)
+    self.assertIn("nowhere", self.predict_error(images, self.path("nowhere")))
+    done = self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, images, images)
+    self.assertEqual(len(done.stdout.splitlines()), 2 * len(test_labels()))
+
+  def test_predict_refuses_what_it_cannot_classify(self):
+    def file_of(kind, dims, content):
+      path = self.path("input")
+      with open(path, "wb") as file:
+        file.write(bytes((0, 0, kind, len(dims))) + struct.pack(f">{len(dims)}I", *dims) + content)
+      return path
+
+    self.assertIn("holds no sample", self.predict_error(file_of(8, (0, 28, 28), b"")))
+    # As many pixels as a digit has, in another shape.
+    self.assertIn("[1, 14, 56]", self.predict_error(file_of(8, (1, 14, 56), bytes(784))))
+    self.assertIn("[28, 28]", self.predict_error(file_of(8, (28, 28), bytes(784))))
+    values = [0.0] * 1567 + [float("nan")]
+    self.assertIn("sample 1 holds nan",
+                  self.predict_error(file_of(13, (2, 28, 28), struct.pack(">1568f", *values))))
+
+  def test_predict_takes_samples_in_any_shape_that_is_clear(self):
+    pixels = bytes(range(256)) * 3 + bytes(16)
+    results = set()
+    for dims in ((1, 28, 28), (1, 28, 28, 1), (1, 784)):
+      path = self.path("input")
+      with open(path, "wb") as file:
+        file.write(bytes((0, 0, 8, len(dims))) + struct.pack(f">{len(dims)}I", *dims) + pixels)
+      results.add(
+          self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, path).stdout)
+    self.assertEqual(len(results), 1)
+
+  def test_predict_needs_no_data(self):
+    images = "data/mnist/t10k-images-idx3-ubyte.gz"
+    args = ("--checkpoint", self.checkpoints, images)
+    done = self.run_program("predict", SOFTMAX, *args)
+    without = self.run_program("predict", SOFTMAX, "--set", "data.path=/nowhere", *args)
+    self.assertEqual(without.stdout, done.stdout)
 
   def test_a_checkpoint_of_another_model_is_refused(self):
     message = self.error(4, "evaluate", CNN, "--checkpoint", self.checkpoints)
@@ -276,6 +339,20 @@ class ListsAndBenchTest(ProgramCase):
                  "--threads-per-device", "--steps", "--epochs", "--seed", "--set", "--logdir",
                  "--checkpoint-dir", "--resume", "--summary", "--quiet"):
       self.assertIn(flag, train)
+
+  def test_help_states_ranges_and_defaults(self):
+    def words(*command):
+      return " ".join(self.run_program(*command, "--help").stdout.split())
+
+    train = words("train")
+    for text in ("N from 1 to 256 (cpu:1)", "1 to 1024 (1)", "1 to 65536 (one per device)",
+                 "0 to 2^63 - 1 (0)", "Worker processes (1)", "Parameter servers (0)",
+                 "0 to 10^12", "must hold no checkpoint", "[train.replicas]"):
+      self.assertIn(text, train)
+    step = words("bench", "step")
+    for text in ("(mnist_cnn)", "1 to 1048576 (64)", "(fp32)", "1 to 1024 (1)"):
+      self.assertIn(text, step)
+    self.assertIn("1 to 10000 (5)", words("bench", "transport"))
 
 
 if __name__ == "__main__":
