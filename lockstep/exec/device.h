@@ -9,6 +9,10 @@
 
 namespace lockstep::exec {
 
+// FAILED_PRECONDITION where OpenMP's environment (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS) gives a
+// kernel fewer threads than `threads`: oneDNN's would leave out the work of those that are missing.
+Status CheckThreads(int threads);
+
 class Device {
  public:
   Device(int index, int threads) : index_(index), threads_(threads) {}
@@ -16,6 +20,9 @@ class Device {
   int index() const { return index_; }
 
   int threads() const { return threads_; }
+
+  // The calling thread, which is about to compile or run a plan, gets this device's threads.
+  void UseThreads() const;
 
   // Held while a plan runs.
   Mutex& mutex() LS_RETURN_CAPABILITY(mu_) { return mu_; }

@@ -43,6 +43,7 @@ Result<std::unique_ptr<PartRunner>> PartRunner::Create(const PartRunnerOptions& 
         fmt::format("a task has {} devices with {} threads each, allowed are 1 to {} of both",
                     options.devices, options.threads_per_device, kMaxDevices));
   }
+  LS_TRY(CheckThreads(options.threads_per_device));
   return std::make_unique<PartRunner>(Token(), options);
 }
 

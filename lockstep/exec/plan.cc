@@ -1,7 +1,6 @@
 #include "lockstep/exec/plan.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
@@ -53,7 +52,7 @@ Plan::~Plan() = default;
 Result<std::unique_ptr<Plan>> Plan::Compile(pass::SpecializedGraph graph, VariableStore& store,
                                             Device& device) {
   auto plan = std::make_unique<Plan>(Token(), device);
-  omp_set_num_threads(device.threads());
+  device.UseThreads();
   LS_ASSIGN_OR_RETURN(PlanGraph plan_graph, SelectKernels(graph, store, device.threads()));
   LS_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleSteps(plan_graph));
   const MemoryPlan memory = PlanMemory(plan_graph, schedule.order);
@@ -348,7 +347,7 @@ Status Plan::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const
   {
     const MutexLock lock(device_.mutex());
     LS_TRY(Bind(feeds, fetches));
-    omp_set_num_threads(device_.threads());
+    device_.UseThreads();
     const FlushDenormals flush;
     if (transfers_ != nullptr) {
       status = transfers_->Start(*transfers);

@@ -155,6 +155,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Graph& graph, const Sessi
         fmt::format("a session has {} devices with {} threads each, allowed are 1 to {} of both",
                     options.devices, options.threads_per_device, kMaxDevices));
   }
+  LS_TRY(CheckThreads(options.threads_per_device));
   auto session = std::make_unique<Session>(Token(), graph, options, std::move(store));
   LS_TRY(session->CheckDevices());
   return session;

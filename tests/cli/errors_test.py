@@ -369,8 +369,17 @@ class OtherErrorTest(ProgramCase):
     for value in ("7", "1,2,3", "1000000"):
       path = self.path("summary.json")
       self.run_program("train", SOFTMAX, "--steps", 5, "--quiet", "--summary", path,
-                       env={"OMP_NUM_THREADS": value, "OMP_DYNAMIC": "true"})
+                       env={"OMP_NUM_THREADS": value})
       self.assertEqual(self.read_json(path)["state_sha256"], expected)
+    # Where kernels have fewer threads than they were planned for, oneDNN leaves work out.
+    args = (CNN, "--steps", 2, "--threads-per-device", 2)
+    expected = self.train(*args)["state_sha256"]
+    path = self.path("dynamic.json")
+    self.run_program("train", *args, "--quiet", "--summary", path, env={"OMP_DYNAMIC": "true"})
+    self.assertEqual(self.read_json(path)["state_sha256"], expected)
+    for name, value in (("OMP_THREAD_LIMIT", "1"), ("OMP_MAX_ACTIVE_LEVELS", "0")):
+      self.assertIn(f"2 threads per device, but {name}", self.error(2, "train", *args,
+                                                                    env={name: value}))
 
 
 if __name__ == "__main__":
