@@ -421,11 +421,13 @@ Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
     command = command->get_subcommands().front();
   }
   // CLI11 finds a missing argument first, where a misspelt flag is the reason or the worse mistake.
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   for (const std::string& argument : command->remaining()) {
-    const Status status = Unexpected(*command, argument);
-    if ((argument.size() > 1 && argument[0] == '-') ||
-        dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-      return status;
+    if (argument == "--" && !extra) {
+      break;  // what follows is for another program
+    }
+    if (extra || (argument.size() > 1 && argument[0] == '-')) {
+      return Unexpected(*command, argument);
     }
   }
   return InvalidArgument(Shown(error.what()));

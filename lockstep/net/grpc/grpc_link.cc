@@ -84,6 +84,7 @@ Result<grpc::ByteBuffer> Pipe::MakeMessage(const Frame& frame, std::span<const s
 }
 
 void Pipe::Fail(const Status& why) {
+  ended_ = true;
   Arrival arrival;
   arrival.down = why;
   arrivals_.push_back(std::move(arrival));
@@ -173,7 +174,9 @@ void Pipe::AddPull(uint64_t transfer, void* target, uint64_t bytes, MoveDone don
 
 bool Pipe::Flushed() const {
   const MutexLock lock(mu_);
-  return !writing_ && queued_.empty() && pushes_.empty();
+  // What only the system has taken is lost if this process ends with input unread. Behind the bye the
+  // peer reads all of it, and then ends the stream.
+  return said_bye_ ? ended_ : !writing_ && queued_.empty() && pushes_.empty();
 }
 
 void Pipe::Arrived(Arrival arrival) {

@@ -103,6 +103,7 @@ class Pipe : public StreamEvents, public std::enable_shared_from_this<Pipe> {
   bool writing_ LS_GUARDED_BY(mu_) = true;  // until it is started, too
   bool writing_data_ LS_GUARDED_BY(mu_) = false;
   bool said_bye_ LS_GUARDED_BY(mu_) = false;
+  bool ended_ LS_GUARDED_BY(mu_) = false;
 
   struct Queued {
     Frame frame;
