@@ -174,8 +174,8 @@ void Pipe::AddPull(uint64_t transfer, void* target, uint64_t bytes, MoveDone don
 
 bool Pipe::Flushed() const {
   const MutexLock lock(mu_);
-  // What only the system has taken is lost if this process ends with input unread. Behind the bye the
-  // peer reads all of it, and then ends the stream.
+  // What only the system has taken is lost if this process ends with input unread. The peer reads
+  // all of it, up to the bye, and then ends the stream.
   return said_bye_ ? ended_ : !writing_ && queued_.empty() && pushes_.empty();
 }
 
