@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/file.h"
@@ -43,25 +41,7 @@ Status CheckWritableFolder(const std::string& folder, const std::string& path) {
 
 Status CheckOutputFile(const std::string& path) {
   LS_TRY(internal::CheckPath(path));
-  struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) {
-      return ErrnoStatus(errno, path, "write");
-    }
-    return CheckWritableFolder(FolderOf(path), path);
-  }
-  std::string target = path;
-  if (S_ISLNK(info.st_mode)) {
-    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr),
-                                                               &std::free);
-    if (resolved == nullptr || ::stat(resolved.get(), &info) != 0) {
-      return ErrnoStatus(errno, path, "follow the link");
-    }
-    target = resolved.get();
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return internal::NotRegular(path, info.st_mode);
-  }
+  LS_ASSIGN_OR_RETURN(const std::string target, internal::ResolveTarget(path));
   return CheckWritableFolder(FolderOf(target), path);
 }
 
