@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "lockstep/base/quote.h"
 #include "lockstep/train/checkpoint.h"
@@ -29,11 +28,20 @@ std::vector<train::VariableSpec> SpecsOf(const train::Program& program) {
   return specs;
 }
 
-Result<std::string> FingerprintOf(const Job& job) {
-  const train::Config& config = job.config;
+// What evaluation needs to know: the model, not the run.
+train::RunFacts ModelFacts(const Job& job) {
   train::RunFacts facts;
   facts.sample_shape = job.dataset.sample_shape;
-  facts.num_classes = std::max(config.model.num_classes, job.dataset.num_classes);
+  facts.num_classes = std::max(job.config.model.num_classes, job.dataset.num_classes);
+  if (job.config.data.source != "synthetic") {
+    facts.data_sha256 = "not read";
+  }
+  return facts;
+}
+
+Result<std::string> FingerprintOf(const Job& job) {
+  const train::Config& config = job.config;
+  train::RunFacts facts = ModelFacts(job);
   facts.train_samples = job.dataset.train.size();
   if (config.data.source != "synthetic") {
     LS_ASSIGN_OR_RETURN(facts.data_sha256, data::ContentSha256(job.dataset.train));
@@ -46,6 +54,27 @@ Result<std::string> FingerprintOf(const Job& job) {
   return train::MakeFingerprint(config, facts);
 }
 
+// "optimizer.name is "sgd" in the checkpoint, "adam" in this run; ... and 3 more".
+std::string Listed(const std::vector<train::FingerprintDifference>& differences,
+                   const train::Config& config) {
+  constexpr size_t kMostShown = 10;
+  constexpr std::string_view kDecaySteps = "optimizer.schedule.decay_steps";
+  std::vector<std::string> texts;
+  for (const train::FingerprintDifference& difference : differences) {
+    if (texts.size() == kMostShown) {
+      texts.push_back(fmt::format("and {} more", differences.size() - kMostShown));
+      break;
+    }
+    texts.push_back(difference.text);
+    if (difference.name == kDecaySteps && !config.IsGiven(kDecaySteps)) {
+      texts.back() +=
+          ", where nobody gave it: the schedule is as long as the run, so keep train.steps and "
+          "train.epochs, or give the checkpoint's value";
+    }
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 // Whether a run that goes on from the checkpoint is the run that made it.
 Status CheckSameRun(const train::CheckpointInfo& info, const Job& job) {
   LS_ASSIGN_OR_RETURN(const std::string fingerprint, FingerprintOf(job));
@@ -53,26 +82,58 @@ Status CheckSameRun(const train::CheckpointInfo& info, const Job& job) {
       train::CompareFingerprints(info.contents.program_fingerprint, fingerprint);
   if (!differences.ok()) {
     return Status(differences.status().code(),
-                  fmt::format("{}: {}", Shown(info.folder), differences.status().message()));
+                  fmt::format("{}: {}: it can be evaluated, but whether a run would go on as it "
+                              "began cannot be known",
+                              Shown(info.folder), differences.status().message()));
   }
   if (!differences->settings.empty()) {
-    constexpr size_t kMostShown = 10;
-    const auto& settings = differences->settings;
-    const auto end = std::next(settings.begin(),
-                               static_cast<std::ptrdiff_t>(std::min(kMostShown, settings.size())));
-    return FailedPrecondition(fmt::format(
-        "{} is of a run with other settings, --resume would not go on as it began: {}{}",
-        Shown(info.folder), fmt::join(settings.begin(), end, "; "),
-        settings.size() > kMostShown ? fmt::format("; and {} more", settings.size() - kMostShown)
-                                     : ""));
+    return FailedPrecondition(
+        fmt::format("{} is of a run with other settings, --resume would not go on as it began: {}",
+                    Shown(info.folder), Listed(differences->settings, job.config)));
   }
   if (!differences->rounding.empty()) {
     PrintWarning(
         fmt::format("{}: sums are rounded otherwise from here on, so that the run does "
                     "not end with the same bits as without the interruption",
-                    fmt::join(differences->rounding, "; ")));
+                    Listed(differences->rounding, job.config)));
   }
   return OkStatus();
+}
+
+// Whether the parameters belong into this model. The names and shapes of variables do not say it:
+// an activation has neither.
+Status CheckSameModel(const train::CheckpointInfo& info, const Job& job) {
+  const std::string fingerprint = train::MakeFingerprint(job.config, ModelFacts(job));
+  Result<train::FingerprintDifferences> differences =
+      train::CompareModels(info.contents.program_fingerprint, fingerprint);
+  if (!differences.ok()) {
+    PrintWarning(fmt::format("{}: {}: that it is of this model cannot be known", Shown(info.folder),
+                             differences.status().message()));
+    return OkStatus();
+  }
+  if (!differences->settings.empty()) {
+    return FailedPrecondition(fmt::format("{} is of another model: {}", Shown(info.folder),
+                                          Listed(differences->settings, job.config)));
+  }
+  if (!differences->rounding.empty()) {
+    PrintWarning(fmt::format("{}: the numbers are rounded otherwise than in training",
+                             Listed(differences->rounding, job.config)));
+  }
+  if (!differences->made_up_data.empty()) {
+    PrintWarning(fmt::format(
+        "{}: another seed makes up other data, of which the model has learnt nothing; --seed with "
+        "the checkpoint's value measures what it has learnt",
+        Listed(differences->made_up_data, job.config)));
+  }
+  return OkStatus();
+}
+
+Result<train::Checkpoint> ReadWithWarning(const std::string& path) {
+  LS_ASSIGN_OR_RETURN(train::Checkpoint checkpoint, train::ReadCheckpoint(path));
+  if (!checkpoint.info.warning.empty()) {
+    PrintWarning(checkpoint.info.warning);
+  }
+  return checkpoint;
 }
 
 }  // namespace
@@ -101,18 +162,21 @@ Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& f
   return train::SaveCheckpoint(dir, contents, *job.strategy->shared_variables()).status();
 }
 
-Status LoadJob(const std::string& path, bool with_slots, Job& job, train::TrainPosition* position) {
-  LS_ASSIGN_OR_RETURN(const train::Checkpoint checkpoint, train::ReadCheckpoint(path));
-  const train::CheckpointInfo& info = checkpoint.info;
-  if (!info.warning.empty()) {
-    PrintWarning(info.warning);
-  }
-  if (position != nullptr) {
-    // Before the variables: settings say more than shapes.
-    LS_TRY(CheckSameRun(info, job));
-    *position = {info.contents.step, info.contents.epoch, info.contents.next_batch_step};
-  }
-  return train::RestoreVariables(checkpoint, SpecsOf(job.program), {.slots = with_slots},
+// Settings are compared before the variables: they say more than shapes.
+
+Status ResumeJob(const std::string& dir, Job& job, train::TrainPosition& position) {
+  LS_ASSIGN_OR_RETURN(const train::Checkpoint checkpoint, ReadWithWarning(dir));
+  LS_TRY(CheckSameRun(checkpoint.info, job));
+  const train::CheckpointContents& contents = checkpoint.info.contents;
+  position = {contents.step, contents.epoch, contents.next_batch_step};
+  return train::RestoreVariables(checkpoint, SpecsOf(job.program), {.slots = true},
+                                 *job.strategy->shared_variables());
+}
+
+Status LoadModel(const std::string& path, Job& job) {
+  LS_ASSIGN_OR_RETURN(const train::Checkpoint checkpoint, ReadWithWarning(path));
+  LS_TRY(CheckSameModel(checkpoint.info, job));
+  return train::RestoreVariables(checkpoint, SpecsOf(job.program), {.slots = false},
                                  *job.strategy->shared_variables());
 }
 

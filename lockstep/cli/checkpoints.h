@@ -14,9 +14,13 @@ Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& f
 // back to its own.
 Status CheckNewRun(const std::string& dir);
 
-// Restores the variables of the model from a checkpoint, or from the newest one below `path`; the
-// state of the optimizer as well if `with_slots`, and where the run stood to `position` unless that
-// is null; then a checkpoint of a run with other settings is FAILED_PRECONDITION, naming them.
-Status LoadJob(const std::string& path, bool with_slots, Job& job, train::TrainPosition* position);
+// Goes on with a run: restores all variables from the newest checkpoint below `dir`, and where it
+// stood to `position`. A checkpoint of a run with other settings is FAILED_PRECONDITION, naming
+// them.
+Status ResumeJob(const std::string& dir, Job& job, train::TrainPosition& position);
+
+// Restores the variables of the model, for evaluation, from a checkpoint or the newest one below
+// `path`. One of another model is FAILED_PRECONDITION, naming what differs.
+Status LoadModel(const std::string& path, Job& job);
 
 }  // namespace lockstep::cli

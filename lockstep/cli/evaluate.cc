@@ -28,7 +28,7 @@ Outcome Evaluate(const EvaluateFlags& flags) {
     return Fail(ExitCode::kData,
                 InvalidArgument(fmt::format("{} has no test samples", Shown(job.dataset.name))));
   }
-  if (Status status = LoadJob(flags.checkpoint, false, job, nullptr); !status.ok()) {
+  if (Status status = LoadModel(flags.checkpoint, job); !status.ok()) {
     return Fail(ExitCode::kData, std::move(status));
   }
   const std::unique_ptr<observe::Progress> progress = observe::MakeQuietProgress();

@@ -119,7 +119,7 @@ Outcome Predict(const PredictFlags& flags) {
   if (!outcome.status.ok()) {
     return outcome;
   }
-  if (Status status = LoadJob(flags.checkpoint, false, job, nullptr); !status.ok()) {
+  if (Status status = LoadModel(flags.checkpoint, job); !status.ok()) {
     return Fail(ExitCode::kData, std::move(status));
   }
   const std::unique_ptr<observe::Progress> progress = observe::MakeQuietProgress();

@@ -159,7 +159,7 @@ Outcome Train(const TrainFlags& given) {
   train::TrainerOptions options = job.TrainerOptionsOf();
   if (flags.resume) {
     train::TrainPosition start;
-    if (Status status = LoadJob(flags.checkpoint_dir, true, job, &start); !status.ok()) {
+    if (Status status = ResumeJob(flags.checkpoint_dir, job, start); !status.ok()) {
       return Fail(ExitCode::kData, std::move(status));
     }
     options.start = start;

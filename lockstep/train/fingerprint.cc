@@ -15,6 +15,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kThreads = "--threads-per-device";
+constexpr std::string_view kPrecision = "train.precision";
+constexpr std::string_view kSeed = "train.seed";
+constexpr std::string_view kDataSha256 = "SHA-256 of the training data";
+constexpr std::string_view kMadeUp = "made up from the seed";
+constexpr std::string_view kModelPrefix = "model.";
 
 // Values as they are written in a configuration.
 std::string Text(const std::string& value) {
@@ -87,14 +92,14 @@ void AddTrain(const Config& config, const RunFacts& facts, Json& fields) {
   const TrainConfig& train = config.train;
   fields["data.shuffle"] = Text(config.data.shuffle);
   fields["training samples"] = Text(facts.train_samples);
-  fields["SHA-256 of the training data"] =
-      facts.data_sha256.empty() ? std::string("made up from the seed") : facts.data_sha256;
+  fields[std::string(kDataSha256)] =
+      facts.data_sha256.empty() ? std::string(kMadeUp) : facts.data_sha256;
   fields["train.global_batch"] = Text(train.global_batch);
-  fields["train.seed"] = Text(train.seed);
+  fields[std::string(kSeed)] = Text(train.seed);
   // A step is cut into so many parts; how they are called makes no difference.
   fields["train.replicas * train.gradient_accumulation"] =
       Text(train.replicas * train.gradient_accumulation);
-  fields["train.precision"] = Text(train.precision);
+  fields[std::string(kPrecision)] = Text(train.precision);
   fields["train.label_smoothing"] = Text(train.label_smoothing);
   fields["train.clip_value"] = Text(train.clip_value);
   fields["train.clip_norm"] = Text(train.clip_norm);
@@ -149,6 +154,46 @@ std::string ValueOf(const Json& fields, const std::string& name) {
   return found == fields.end() ? "not there" : Shown(found->get<std::string>(), 200);
 }
 
+bool HasValue(const Json& fields, std::string_view name, std::string_view value) {
+  const auto found = fields.find(std::string(name));
+  return found != fields.end() && found->get<std::string>() == value;
+}
+
+struct Fingerprints {
+  Json before;
+  Json now;
+};
+
+Result<Fingerprints> ParseBoth(std::string_view stored, std::string_view current) {
+  Fingerprints both{Parse(stored), Parse(current)};
+  if (both.before.is_null() || both.now.is_null()) {
+    return FailedPrecondition(
+        "the checkpoint does not say with which settings it was made, as those of older versions");
+  }
+  return both;
+}
+
+std::vector<FingerprintDifference> AllDifferences(const Fingerprints& both) {
+  std::vector<FingerprintDifference> differences;
+  const auto add = [&](const std::string& name) {
+    differences.push_back(
+        {name, fmt::format("{} is {} in the checkpoint, {} in this run", Shown(name, 100),
+                           ValueOf(both.before, name), ValueOf(both.now, name))});
+  };
+  for (const auto& [name, value] : both.now.items()) {
+    const auto found = both.before.find(name);
+    if (found == both.before.end() || *found != value) {
+      add(name);
+    }
+  }
+  for (const auto& [name, value] : both.before.items()) {
+    if (!both.now.contains(name)) {
+      add(name);
+    }
+  }
+  return differences;
+}
+
 }  // namespace
 
 std::string MakeFingerprint(const Config& config, const RunFacts& facts) {
@@ -163,29 +208,27 @@ std::string MakeFingerprint(const Config& config, const RunFacts& facts) {
 
 Result<FingerprintDifferences> CompareFingerprints(std::string_view stored,
                                                    std::string_view current) {
-  const Json before = Parse(stored);
-  const Json now = Parse(current);
-  if (before.is_null() || now.is_null()) {
-    return FailedPrecondition(
-        "the checkpoint does not say with which settings it was made, as those of older versions: "
-        "it can be evaluated, but whether a run would go on as it began cannot be known");
-  }
+  LS_ASSIGN_OR_RETURN(const Fingerprints both, ParseBoth(stored, current));
   FingerprintDifferences differences;
-  const auto compare = [&](const std::string& name) {
-    const std::string text =
-        fmt::format("{} is {} in the checkpoint, {} in this run", Shown(name, 100),
-                    ValueOf(before, name), ValueOf(now, name));
-    (name == kThreads ? differences.rounding : differences.settings).push_back(text);
-  };
-  for (const auto& [name, value] : now.items()) {
-    const auto found = before.find(name);
-    if (found == before.end() || *found != value) {
-      compare(name);
-    }
+  for (FingerprintDifference& difference : AllDifferences(both)) {
+    auto& kind = difference.name == kThreads ? differences.rounding : differences.settings;
+    kind.push_back(std::move(difference));
   }
-  for (const auto& [name, value] : before.items()) {
-    if (!now.contains(name)) {
-      compare(name);
+  return differences;
+}
+
+Result<FingerprintDifferences> CompareModels(std::string_view stored, std::string_view current) {
+  LS_ASSIGN_OR_RETURN(const Fingerprints both, ParseBoth(stored, current));
+  const bool made_up =
+      HasValue(both.before, kDataSha256, kMadeUp) && HasValue(both.now, kDataSha256, kMadeUp);
+  FingerprintDifferences differences;
+  for (FingerprintDifference& difference : AllDifferences(both)) {
+    if (difference.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
+      differences.settings.push_back(std::move(difference));
+    } else if (difference.name == kPrecision) {
+      differences.rounding.push_back(std::move(difference));
+    } else if (difference.name == kSeed && made_up) {
+      differences.made_up_data.push_back(std::move(difference));
     }
   }
   return differences;

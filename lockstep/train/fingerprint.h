@@ -1,7 +1,8 @@
 // The fingerprint of a run: every setting on which its trajectory (the parameters after each step)
 // depends, with names that users know. A checkpoint keeps it, so that a run that goes on from there
-// either is the same run or is refused with what differs. What does not change a bit is not in it:
-// devices, the number of steps and epochs, evaluation, logging, paths.
+// either is the same run or is refused with what differs, and parameters are not put into another
+// model than they were trained in. What does not change a bit is not in it: devices, the number of
+// steps and epochs, evaluation, logging, paths.
 //
 // The text is a JSON object of strings: {"model.name": "\"mlp\"", "train.seed": "0", ...}.
 #pragma once
@@ -30,15 +31,29 @@ struct RunFacts {
 
 std::string MakeFingerprint(const Config& config, const RunFacts& facts);
 
-struct FingerprintDifferences {
-  // "optimizer.name is "sgd" in the checkpoint, "adam" in this run": another trajectory.
-  std::vector<std::string> settings;
-  // The same for what changes the rounding of sums only: threads.
-  std::vector<std::string> rounding;
+struct FingerprintDifference {
+  // "optimizer.name".
+  std::string name;
+  // "optimizer.name is "sgd" in the checkpoint, "adam" in this run".
+  std::string text;
 };
 
-// FAILED_PRECONDITION if `stored` is no fingerprint, as versions before this one wrote it.
+struct FingerprintDifferences {
+  // Another trajectory, or for CompareModels another model.
+  std::vector<FingerprintDifference> settings;
+  // What changes the rounding of sums only: threads, or for CompareModels the precision.
+  std::vector<FingerprintDifference> rounding;
+  // CompareModels only: samples made up from another seed look like nothing the model has seen.
+  std::vector<FingerprintDifference> made_up_data;
+};
+
+// Whether a run goes on as the stored one began. FAILED_PRECONDITION if `stored` is no fingerprint,
+// as versions before this one wrote it.
 Result<FingerprintDifferences> CompareFingerprints(std::string_view stored,
                                                    std::string_view current);
+
+// Whether the stored parameters mean in this model what they meant when they were trained. Errors
+// as above.
+Result<FingerprintDifferences> CompareModels(std::string_view stored, std::string_view current);
 
 }  // namespace lockstep::train

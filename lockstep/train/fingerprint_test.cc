@@ -34,16 +34,37 @@ std::string Fingerprint(const std::vector<std::string>& settings = {}, RunFacts 
   return config.ok() ? MakeFingerprint(*config, facts) : std::string();
 }
 
-FingerprintDifferences Compare(const std::string& before, const std::string& now) {
-  const Result<FingerprintDifferences> result = CompareFingerprints(before, now);
+// The texts of what was found.
+struct Found {
+  std::vector<std::string> settings;
+  std::vector<std::string> rounding;
+  std::vector<std::string> made_up_data;
+};
+
+std::vector<std::string> Texts(const std::vector<FingerprintDifference>& differences) {
+  std::vector<std::string> texts;
+  for (const FingerprintDifference& difference : differences) {
+    EXPECT_THAT(difference.text, HasSubstr(" in the checkpoint, "));
+    texts.push_back(difference.text);
+  }
+  return texts;
+}
+
+Found FoundBy(const Result<FingerprintDifferences>& result) {
   EXPECT_TRUE(result.ok()) << result.status().ToString();
-  return result.ok() ? *result : FingerprintDifferences();
+  return result.ok()
+             ? Found{Texts(result->settings), Texts(result->rounding), Texts(result->made_up_data)}
+             : Found();
+}
+
+Found Compare(const std::string& before, const std::string& now) {
+  return FoundBy(CompareFingerprints(before, now));
 }
 
 TEST(FingerprintTest, WhatChangesTheTrajectoryIsNamedWithBothValues) {
   const std::string before = Fingerprint();
   const auto difference = [&](const std::vector<std::string>& settings) {
-    const FingerprintDifferences found = Compare(before, Fingerprint(settings));
+    const Found found = Compare(before, Fingerprint(settings));
     EXPECT_THAT(found.rounding, IsEmpty());
     return found.settings;
   };
@@ -72,9 +93,8 @@ TEST(FingerprintTest, WhatChangesTheTrajectoryIsNamedWithBothValues) {
       {"rmsprop", "centered=true"},    {"adagrad", "initial_accumulator=0.5"},
       {"lars", "trust_coefficient=1"}, {"adamw", "weight_decay=0.5"}};
   for (const auto& [name, setting] : of_optimizers) {
-    const FingerprintDifferences found =
-        Compare(Fingerprint({"optimizer.name=" + name}),
-                Fingerprint({"optimizer.name=" + name, "optimizer." + setting}));
+    const Found found = Compare(Fingerprint({"optimizer.name=" + name}),
+                                Fingerprint({"optimizer.name=" + name, "optimizer." + setting}));
     ASSERT_EQ(found.settings.size(), 1U) << setting;
     EXPECT_THAT(found.settings[0], HasSubstr("optimizer." + setting.substr(0, setting.find('='))));
   }
@@ -135,8 +155,8 @@ TEST(FingerprintTest, TheLengthOfTheRunCountsWhereASchedulesLengthFollowsIt) {
 }
 
 TEST(FingerprintTest, ThreadsChangeTheRoundingOnly) {
-  const FingerprintDifferences found = Compare(Fingerprint({}, {.threads_per_device = 1}),
-                                               Fingerprint({}, {.threads_per_device = 4}));
+  const Found found = Compare(Fingerprint({}, {.threads_per_device = 1}),
+                              Fingerprint({}, {.threads_per_device = 4}));
   EXPECT_THAT(found.settings, IsEmpty());
   EXPECT_THAT(found.rounding,
               ElementsAre("--threads-per-device is 1 in the checkpoint, 4 in this run"));
@@ -155,6 +175,40 @@ TEST(FingerprintTest, LayersAreCompared) {
                   "this run"));
   EXPECT_THAT(Compare(before, layers("[{type = 'relu'}]")).settings,
               ElementsAre(HasSubstr("not there in this run")));
+}
+
+// What evaluation asks for: an activation has neither a variable nor a shape that would tell.
+TEST(FingerprintTest, ModelsAreComparedWithoutTheRun) {
+  const auto compare = [](const std::vector<std::string>& before,
+                          const std::vector<std::string>& now, const std::string& data = "aa") {
+    return FoundBy(CompareModels(
+        Fingerprint(before, {.num_classes = 10, .train_samples = 8, .data_sha256 = data}),
+        Fingerprint(now, {.num_classes = 10, .data_sha256 = data})));
+  };
+  const std::string layers =
+      "model.layers=[{type = 'dense', units = 10, activation = 'ACTIVATION'}]";
+  const auto with = [&](const std::string& activation) {
+    std::string text = layers;
+    return std::vector<std::string>{"model.name=layers",
+                                    text.replace(text.find("ACTIVATION"), 10, activation)};
+  };
+  EXPECT_THAT(compare(with("relu"), with("tanh")).settings,
+              ElementsAre("model.layers[0] is dense, units 10, activation relu in the checkpoint, "
+                          "dense, units 10, activation tanh in this run"));
+  EXPECT_THAT(compare(with("relu"), with("relu")).settings, IsEmpty());
+  EXPECT_THAT(compare({}, {"model.hidden=[64]"}).settings,
+              ElementsAre("model.hidden is [128] in the checkpoint, [64] in this run"));
+  EXPECT_THAT(compare({}, {"model.dropout=0.5"}).settings.size(), 1U);
+  // How it was trained is of no importance, but for the precision.
+  const Found run = compare({}, {"train.seed=7", "train.replicas=2", "optimizer.name=adam",
+                                 "train.global_batch=5", "train.precision=bf16"});
+  EXPECT_THAT(run.settings, IsEmpty());
+  EXPECT_THAT(run.made_up_data, IsEmpty());
+  EXPECT_THAT(run.rounding, ElementsAre("train.precision is \"fp32\" in the checkpoint, \"bf16\" "
+                                        "in this run"));
+  EXPECT_THAT(compare({}, {"train.seed=7"}, "").made_up_data,
+              ElementsAre("train.seed is 0 in the checkpoint, 7 in this run"));
+  EXPECT_EQ(CompareModels("", Fingerprint()).status().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST(FingerprintTest, MessagesAreShortAndPlain) {

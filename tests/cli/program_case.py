@@ -43,12 +43,18 @@ class ProgramCase(unittest.TestCase):
     kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     return {**kept, "OMP_NUM_THREADS": "1", **extra}
 
-  def run_program(self, *args, code=0, env=None):
-    """Runs it to its end, which must be `code`. An error must be one line on standard error."""
+  def run_program(self, *args, code=0, env=None, warning=None):
+    """Runs it to its end, which must be `code`. An error must be one line on standard error.
+
+    `warning` is how the one warning of a run that succeeds must begin.
+    """
     done = subprocess.run(self.command(*args), cwd=ROOT, env=self.environment(**(env or {})),
                           capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
     self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
-    if code in (0, 5):
+    if warning is not None:
+      self.assertRegex(done.stderr,
+                       rf"\Alockstep: warning: {re.escape(warning)}[^\n]*\n\Z", args)
+    elif code in (0, 5):
       self.assertEqual(done.stderr, "", args)
     else:
       self.assertRegex(done.stderr, r"\Alockstep: [^\n]+\n\Z", args)

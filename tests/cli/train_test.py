@@ -5,9 +5,8 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 
-from program_case import (CNN, DEADLINE_SECONDS, ROOT, SHA256, SOFTMAX, ProgramCase, main,
+from program_case import (CNN, ROOT, SHA256, SOFTMAX, ProgramCase, main,
                           test_labels)
 
 SUMMARY_KEYS = {
@@ -154,6 +153,18 @@ class ResumeTest(ProgramCase):
     self.assertIn("model.name is \"softmax_regression\" in the checkpoint, \"mlp\" in this run",
                   self.error(4, *other))
 
+  def test_a_schedule_as_long_as_the_run_is_explained(self):
+    checkpoints = self.path("checkpoints")
+    args = (SOFTMAX, "--set", "optimizer.schedule.name=cosine", "--checkpoint-dir", checkpoints)
+    self.train(*args, "--steps", 2)
+    message = self.error(4, "train", *args, "--steps", 4, "--resume")
+    self.assertIn("optimizer.schedule.decay_steps is 2 in the checkpoint, 4 in this run, where "
+                  "nobody gave it: the schedule is as long as the run", message)
+    given = self.error(4, "train", *args, "--steps", 4, "--resume", "--set",
+                       "optimizer.schedule.decay_steps=5")
+    self.assertIn("2 in the checkpoint, 5 in this run", given)
+    self.assertNotIn("nobody", given)
+
   def test_other_data_does_not_go_on(self):
     checkpoints = self.path("checkpoints")
     folder = self.copy_mnist()
@@ -174,14 +185,8 @@ class ResumeTest(ProgramCase):
     checkpoints = self.path("checkpoints")
     args = (SOFTMAX, "--quiet", "--checkpoint-dir", checkpoints)
     self.train(*args[:1], "--steps", 2, *args[2:])
-    done = subprocess.run(
-        self.command("train", *args, "--steps", 4, "--resume", "--threads-per-device", 2), cwd=ROOT,
-        env=self.environment(), capture_output=True, text=True, timeout=DEADLINE_SECONDS,
-        check=False)
-    self.assertEqual(done.returncode, 0, done.stderr)
-    self.assertRegex(
-        done.stderr, r"\Alockstep: warning: --threads-per-device is 1 in the checkpoint, 2 in this "
-        r"run: [^\n]+\n\Z")
+    self.run_program("train", *args, "--steps", 4, "--resume", "--threads-per-device", 2,
+                     warning="--threads-per-device is 1 in the checkpoint, 2 in this run: ")
 
   def test_a_new_run_does_not_mix_with_an_old_one(self):
     checkpoints = self.path("checkpoints")
@@ -295,7 +300,31 @@ class CheckpointCommandsTest(ProgramCase):
 
   def test_a_checkpoint_of_another_model_is_refused(self):
     message = self.error(4, "evaluate", CNN, "--checkpoint", self.checkpoints)
-    self.assertIn("conv1/filter", message)
+    self.assertIn('model.name is "softmax_regression" in the checkpoint, "mnist_cnn" in this run',
+                  message)
+
+  def test_the_same_variables_in_another_model_are_refused(self):
+    def layers(activation):
+      return ("--set", "model.name=layers", "--set",
+              f"model.layers=[{{type='dense', units=8, activation='{activation}'}}, "
+              "{type='dense', units=10}]")
+
+    checkpoints = self.path("layers")
+    self.train(SOFTMAX, *layers("relu"), "--steps", 2, "--checkpoint-dir", checkpoints)
+    for command in (("evaluate", SOFTMAX), ("predict", SOFTMAX, self.path("none"))):
+      message = self.error(4, *command, *layers("tanh"), "--checkpoint", checkpoints)
+      self.assertIn("model.layers[0] is dense, units 8, activation relu in the checkpoint, dense, "
+                    "units 8, activation tanh in this run", message)
+    self.run_program("evaluate", SOFTMAX, *layers("relu"), "--checkpoint", checkpoints)
+
+  def test_evaluation_says_where_it_measures_something_else(self):
+    config = "examples/configs/resnet20_synthetic.toml"
+    small = ("--set", "model.name=softmax_regression", "--set", "data.train_samples=8", "--set",
+             "data.test_samples=8")
+    checkpoints = self.path("synthetic")
+    self.train(config, *small, "--steps", 1, "--checkpoint-dir", checkpoints)
+    self.run_program("evaluate", config, *small, "--checkpoint", checkpoints, "--seed", 7,
+                     warning="train.seed is 0 in the checkpoint, 7 in this run: another seed makes")
 
 
 class ListsAndBenchTest(ProgramCase):
