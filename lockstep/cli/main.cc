@@ -14,16 +14,12 @@
 #include "lockstep/cli/bench_cluster.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_transport.h"
-#include "lockstep/cli/certs.h"
-#include "lockstep/cli/cluster.h"
+#include "lockstep/cli/cluster_commands.h"
 #include "lockstep/cli/evaluate.h"
-#include "lockstep/cli/launch.h"
 #include "lockstep/cli/list.h"
 #include "lockstep/cli/predict.h"
-#include "lockstep/cli/server.h"
 #include "lockstep/cli/signals.h"
 #include "lockstep/cli/train.h"
-#include "lockstep/cluster/launch/supervisor.h"
 
 namespace {
 
@@ -235,116 +231,6 @@ void AddBench(CLI::App& app, Outcome& outcome) {
   AddBenchCluster(*bench, outcome);
 }
 
-// Flags that describe a cluster, for every command that belongs to one.
-void AddClusterFlags(CLI::App* command, ClusterSourceFlags& flags) {
-  command->add_option("--cluster", flags.cluster_file, "The cluster: a JSON or TOML file")
-      ->type_name("FILE");
-  command->add_option("--spec", flags.spec, "The cluster: job|host:port;host:port,job|host:port");
-  command->add_option("--job", flags.job, "This task's job, with --cluster or --spec");
-  command->add_option("--task", flags.task, "This task's index")->check(CLI::Range(0, 65535));
-  command->add_option("--hosts", flags.hosts, "MPI's hosts: a:SLOTS,b:SLOTS");
-  command->add_option("--host-file", flags.host_file, "MPI's hosts: a file with `host slots=N`")
-      ->type_name("FILE");
-  command->add_option("--ps", flags.ps, "The last ranks of Slurm or MPI are parameter servers")
-      ->check(CLI::Range(0, 65535));
-  command->add_option("--port-base", flags.port_base, "Port of the first task of each host (8888)")
-      ->check(CLI::Range(1, 65535));
-}
-
-void AddCluster(CLI::App& app, Outcome& outcome) {
-  auto flags = std::make_shared<ClusterSourceFlags>();
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(
-      "cluster", "Show the cluster as this environment describes it, and where it comes from");
-  AddClusterFlags(command, *flags);
-  command->add_flag("--json", *json, "For programs");
-  command->callback([flags, json, &outcome] { outcome = ShowCluster(*flags, *json); });
-}
-
-void AddCertsAuthority(CLI::App* certs, Outcome& outcome) {
-  auto flags = std::make_shared<CertsAuthorityFlags>();
-  CLI::App* command = certs->add_subcommand("ca", "Make an authority: ca.crt and ca.key");
-  command->add_option("--out", flags->folder, "Folder for the files")->required();
-  command->add_option("--name", flags->name, "Name in the certificate");
-  command->add_option("--days", flags->days, "Valid for so long");
-  command->callback([flags, &outcome] { outcome = MakeCertsAuthority(*flags); });
-}
-
-void AddCertsIssue(CLI::App* certs, Outcome& outcome) {
-  auto flags = std::make_shared<CertsIssueFlags>();
-  CLI::App* command =
-      certs->add_subcommand("issue", "Make a certificate for hosts: NAME.crt and NAME.key");
-  command->add_option("--ca", flags->authority, "Folder with ca.crt and ca.key")->required();
-  command->add_option("--out", flags->folder, "Folder for the files; the authority's if not given");
-  command->add_option("--name", flags->name, "Name in the certificate and of the files")
-      ->required();
-  command->add_option("--host", flags->hosts, "A host name or address; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--cluster", flags->cluster.cluster_file, "All hosts of this cluster file");
-  command->add_option("--spec", flags->cluster.spec, "All hosts of this cluster");
-  command->add_option("--days", flags->days, "Valid for so long");
-  command->callback([flags, &outcome] { outcome = IssueCerts(*flags); });
-}
-
-void AddCerts(CLI::App& app, Outcome& outcome) {
-  CLI::App* certs = app.add_subcommand("certs", "Certificates for encrypted connections");
-  certs->require_subcommand(1);
-  AddCertsAuthority(certs, outcome);
-  AddCertsIssue(certs, outcome);
-}
-
-void AddLaunch(CLI::App& app, Outcome& outcome) {
-  auto flags = std::make_shared<LaunchFlags>();
-  CLI::App* command = app.add_subcommand(
-      "launch", "Start tasks on this machine, each with its own TF_CONFIG; all end together");
-  command->add_option("-n,--workers", flags->workers, "Workers")
-      ->check(CLI::Range(1, cluster::kMaxLaunchTasks))
-      ->required();
-  command->add_option("--ps", flags->ps, "Parameter servers besides")
-      ->check(CLI::Range(0, cluster::kMaxLaunchTasks));
-  command
-      ->add_option("--settle", flags->settle_seconds,
-                   "Seconds that the others have to notice a lost task and end (12)")
-      ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--grace", flags->grace_seconds, "Seconds from SIGTERM to SIGKILL (10)")
-      ->check(CLI::Range(0.0, 1e6));
-  command->add_option("PROGRAM", flags->command, "The program and its arguments, behind --")
-      ->required();
-  command->callback([flags, &outcome] { outcome = LaunchTasks(*flags); });
-}
-
-void AddServer(CLI::App& app, Outcome& outcome) {
-  auto flags = std::make_shared<ServerFlags>();
-  CLI::App* command =
-      app.add_subcommand("server", "Serve one task of a cluster until the job is over");
-  AddClusterFlags(command, flags->cluster);
-  command->add_option("--devices", flags->devices, "CPU devices of this task")
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--threads-per-device", flags->threads_per_device, "Threads of one device")
-      ->check(CLI::Range(1, 1024));
-  command
-      ->add_option("--timeout", flags->timeout_seconds,
-                   "Seconds to wait for the other tasks at the start and the end (60)")
-      ->check(CLI::Range(0.0, 1e6));
-  command
-      ->add_option("--heartbeat", flags->heartbeat_seconds,
-                   "Seconds; a task that is lost is known within twice as many (5)")
-      ->check(CLI::Range(0.01, 1e6));
-  command->add_option("--transport", flags->transport, "How tensors travel: auto, shm, ucx or grpc")
-      ->check(CLI::IsMember({"auto", "shm", "ucx", "grpc"}));
-  cluster::SecurityFlags& security = flags->security;
-  command->add_option("--ca", security.ca_file, "TLS: the authority (PEM); else LOCKSTEP_CA_FILE");
-  command->add_option("--cert", security.certificate_file,
-                      "TLS: this task's certificate (PEM); else LOCKSTEP_CERT_FILE");
-  command->add_option("--key", security.key_file,
-                      "TLS: its private key (PEM); else LOCKSTEP_KEY_FILE");
-  command->add_option("--job-secret-file", security.secret_file,
-                      "The job's secret; else LOCKSTEP_JOB_SECRET");
-  command->add_flag("--insecure", security.insecure, "Allow plain TCP beyond loopback");
-  command->callback([flags, &outcome] { outcome = Serve(*flags); });
-}
-
 // Names of the flags that a command has, as they are written.
 std::vector<std::string> FlagsOf(const CLI::App& command) {
   std::vector<std::string> names;
@@ -457,10 +343,7 @@ int Run(int argc, char** argv) {
   AddEvaluate(app, outcome);
   AddPredict(app, outcome);
   AddBench(app, outcome);
-  AddCerts(app, outcome);
-  AddCluster(app, outcome);
-  AddLaunch(app, outcome);
-  AddServer(app, outcome);
+  AddClusterCommands(app, outcome);
   app.add_subcommand("models", "List the models")->callback([&outcome] { outcome = ListModels(); });
   app.add_subcommand("ops", "List the ops")->callback([&outcome] { outcome = ListOps(); });
   const std::span<char* const> arguments(argv, static_cast<size_t>(argc));

@@ -71,6 +71,13 @@ Outcome Serve(const ServerFlags& flags) {
   def_options.job = here.task->job;
   def_options.index = here.task->index;
   def_options.transport = flags.transport;
+  if (!flags.data_ports.empty()) {
+    const Result<cluster::PortRange> range = cluster::PortRange::Parse(flags.data_ports);
+    if (!range.ok()) {
+      return Fail(ExitCode::kUsage, range.status().With("--data-ports"));
+    }
+    def_options.data_ports = *range;
+  }
   Result<cluster::ServerDef> def = cluster::ServerDef::Create(here.cluster, def_options);
   Result<cluster::SecurityOptions> security =
       cluster::ReadSecurity(flags.security, cluster::CollectVariables(environ));

@@ -17,6 +17,8 @@ struct ServerFlags {
   double timeout_seconds = 60;
   double heartbeat_seconds = 5;
   std::string transport = "auto";
+  // "5000-5010"; empty: any free ports.
+  std::string data_ports;
   cluster::SecurityFlags security;
 };
 

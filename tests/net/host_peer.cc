@@ -22,6 +22,7 @@
 #include "lockstep/net/ucx/ucx_provider.h"
 #include "lockstep/net/waiter.h"
 #include "lockstep/net/wire_up.h"
+#include "tests/net/host_flags.h"
 
 namespace {
 
@@ -53,32 +54,7 @@ class FolderExchange : public net::BlobExchange {
   const int self_;
 };
 
-class Flags {
- public:
-  Flags(int argc, char** argv) {
-    for (int i = 1; i < argc; ++i) {
-      const std::string name = argv[i];
-      const bool has_value = i + 1 < argc && std::strncmp(argv[i + 1], "--", 2) != 0;
-      values_[name] = has_value ? argv[++i] : "";
-    }
-  }
-
-  bool Has(const std::string& name) const { return values_.count(name) > 0; }
-
-  std::string Text(const std::string& name, const std::string& otherwise = "") const {
-    const auto found = values_.find(name);
-    return found == values_.end() ? otherwise : found->second;
-  }
-
-  int Number(const std::string& name, int otherwise) const {
-    return Has(name) ? std::stoi(Text(name)) : otherwise;
-  }
-
- private:
-  std::map<std::string, std::string> values_;
-};
-
-Result<net::WireUpOptions> OptionsOf(const Flags& flags) {
+Result<net::WireUpOptions> OptionsOf(const HostFlags& flags) {
   net::WireUpOptions options;
   options.self = flags.Number("--self", 0);
   for (int task = 0; task < flags.Number("--tasks", 2); ++task) {
@@ -153,7 +129,7 @@ Status Exchange(net::Transport& transport, int round) {
   return OkStatus();
 }
 
-Status Run(const Flags& flags) {
+Status Run(const HostFlags& flags) {
   LS_ASSIGN_OR_RETURN(const net::WireUpOptions options, OptionsOf(flags));
   FolderExchange exchange(flags.Text("--folder"), options.self);
   LS_ASSIGN_OR_RETURN(
@@ -181,7 +157,7 @@ Status Run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Flags flags(argc, argv);
+  const HostFlags flags(argc, argv);
   if (!flags.Has("--folder") || !flags.Has("--host")) {
     std::fprintf(stderr, "--folder and --host are needed\n");
     return 2;

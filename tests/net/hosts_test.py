@@ -1,6 +1,6 @@
 """Jobs over several hosts, which are network namespaces of this machine joined by a switch.
 
-    hosts_test.py build/dev/bin/lockstep build/dev/bin/host_peer
+    hosts_test.py build/dev/bin/lockstep build/dev/bin/host_peer build/dev/bin/host_server
 
 Needs the right to make namespaces, and iproute2: skipped, with a line that says so, where they are
 missing. All addresses are of the test's own hosts: 10.77.0.0/24 and fd77::/64 in the namespaces.
@@ -23,6 +23,7 @@ import unittest
 
 PROGRAM = None
 PEER = None
+SERVER = None
 DEADLINE_SECONDS = 90
 HEARTBEAT_SECONDS = 2
 
@@ -38,10 +39,10 @@ class Wire:
   TUNSETIFF = 0x400454CA
   TAP_WITHOUT_HEADER = 0x1002  # IFF_TAP | IFF_NO_PI
 
-  def __init__(self, delay=0.0, loss=0.0, open_port=None):
+  def __init__(self, delay=0.0, loss=0.0, open_ports=None):
     self.delay = delay
     self.loss = loss
-    self.open_port = open_port
+    self.open_ports = open_ports
     self.lost = 0
     self.refused = 0
     self.ports = []
@@ -67,15 +68,15 @@ class Wire:
       os.close(port)
 
   def begins_elsewhere(self, frame):
-    """Whether it begins a TCP connection to another port than the open one."""
+    """Whether it begins a TCP connection to a port that is not open."""
     if frame[12:14] != b"\x08\x00" or frame[23] != 6:
       return False
     tcp = 14 + 4 * (frame[14] & 15)
     port = int.from_bytes(frame[tcp + 2:tcp + 4], "big")
-    return frame[tcp + 13] & 0x12 == 0x02 and port != self.open_port
+    return frame[tcp + 13] & 0x12 == 0x02 and port not in self.open_ports
 
   def take(self, port, frame):
-    if self.open_port is not None and self.begins_elsewhere(frame):
+    if self.open_ports is not None and self.begins_elsewhere(frame):
       self.refused += 1
       return
     for other in self.ports:
@@ -296,7 +297,7 @@ class HostsTest(unittest.TestCase):
 
   def test_one_open_port(self):
     port = 4000
-    network = self.network(3, wire=Wire(open_port=port))
+    network = self.network(3, wire=Wire(open_ports={port}))
     hosts = ["node0", "node1", "node2"]
     certificates = self.certificates(hosts)
     self.expect_exchange(self.job(network, hosts, "--port", str(port), own=certificates), "grpc")
@@ -304,6 +305,46 @@ class HostsTest(unittest.TestCase):
     results = self.finish(self.job(network, hosts, "--port", str(port + 1), "--timeout", "3",
                                    own=certificates))
     self.assertEqual([code for code, _, _ in results], [3, 3, 3], results)
+    self.assertGreater(network.wire.refused, 0)
+
+  def servers(self, network, count, *flags, own=None):
+    """One server a host at port 4000; the first runs steps through all of them."""
+    secret = "the secret of this test"
+    spec = "worker|" + ";".join(f"node{i}:4000" for i in range(count))
+    servers = []
+    for i in range(count):
+      variables = [f"LOCKSTEP_JOB_SECRET={secret}"]
+      if own:
+        variables += [f"LOCKSTEP_{name}_FILE={path}"
+                      for name, path in zip(("CA", "CERT", "KEY"), own[i][1::2])]
+      servers.append(network.start(i, "env", *variables, SERVER, "--spec", spec, "--task", str(i),
+                                   *flags))
+      self.addCleanup(self.end, servers[-1])
+    return servers
+
+  def expect_steps(self, servers, kind):
+    results = self.finish(servers)
+    for code, output, errors in results:
+      self.assertEqual(code, 0, output + errors)
+      self.assertEqual(set(re.findall(r"(?m)task:\d: (\w+) to \S+$", errors)), {kind}, errors)
+    self.assertIn("all steps right", results[0][1])
+
+  def test_placed_steps_with_one_open_port(self):
+    network = self.network(3, wire=Wire(open_ports={4000}))
+    hosts = ["node0", "node1", "node2"]
+    self.expect_steps(self.servers(network, 3, own=self.certificates(hosts)), "grpc")
+    # Nobody even tried another one.
+    self.assertEqual(network.wire.refused, 0)
+
+  def test_placed_steps_over_ucx_in_a_range_of_ports(self):
+    network = self.network(3, wire=Wire(open_ports={4000, 5000, 5001, 5002}))
+    self.expect_steps(self.servers(network, 3, "--insecure", "--transport", "ucx", "--data-ports",
+                                   "5000-5002"), "ucx")
+    self.assertEqual(network.wire.refused, 0)
+
+  def test_where_no_data_port_is_open_steps_use_the_port_of_the_server(self):
+    network = self.network(2, wire=Wire(open_ports={4000}))
+    self.expect_steps(self.servers(network, 2, "--insecure"), "grpc")
     self.assertGreater(network.wire.refused, 0)
 
   def test_a_host_that_disappears_is_named(self):
@@ -368,8 +409,8 @@ class HostsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-  PROGRAM, PEER = (os.path.abspath(path) for path in sys.argv[1:3])
-  del sys.argv[1:3]
+  PROGRAM, PEER, SERVER = (os.path.abspath(path) for path in sys.argv[1:4])
+  del sys.argv[1:4]
   reason = why_not()
   if reason is not None:
     print(f"SKIPPED: every test of several hosts, because {reason}", file=sys.stderr)

@@ -12,6 +12,7 @@
 #include "lockstep/cluster/internal/rpc_sessions.h"
 #include "lockstep/cluster/internal/rpc_status.h"
 #include "lockstep/net/grpc/callback_threads.h"
+#include "lockstep/net/grpc/grpc_entrance.h"
 #include "lockstep/net/listen_point.h"
 
 namespace lockstep::cluster::internal {
@@ -228,10 +229,14 @@ void Call::WriteNext() {
 
 class Service : public grpc::CallbackGenericService {
  public:
-  explicit Service(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  Service(std::shared_ptr<Shared> shared, std::shared_ptr<net::GrpcDoor> door)
+      : shared_(std::move(shared)), door_(std::move(door)) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
+    if (door_ != nullptr && net::grpc_link::IsLink(*context)) {
+      return net::grpc_link::Enter(*door_, context);
+    }
     auto call =
         std::make_shared<Call>(shared_, context->method(), FromSystemTime(context->deadline()));
     call->Begin();
@@ -240,11 +245,13 @@ class Service : public grpc::CallbackGenericService {
 
  private:
   const std::shared_ptr<Shared> shared_;
+  const std::shared_ptr<net::GrpcDoor> door_;
 };
 
 class GrpcServer : public RpcServer {
  public:
-  explicit GrpcServer(std::shared_ptr<Shared> shared) : service_(std::move(shared)) {}
+  GrpcServer(std::shared_ptr<Shared> shared, std::shared_ptr<net::GrpcDoor> door)
+      : service_(std::move(shared), std::move(door)) {}
 
   ~GrpcServer() override { GrpcServer::Shutdown(Deadline::After(std::chrono::milliseconds(0))); }
 
@@ -267,6 +274,9 @@ class GrpcServer : public RpcServer {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    if (options.door != nullptr) {
+      net::grpc_link::TuneForLinks(builder);
+    }
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
       return Unavailable(fmt::format(
@@ -302,7 +312,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(Options options) {
   auto shared = std::make_shared<Shared>(std::move(key));
   shared->handlers = std::move(options.handlers);
   shared->max_body_bytes = options.max_body_bytes;
-  auto server = std::make_unique<GrpcServer>(std::move(shared));
+  auto server = std::make_unique<GrpcServer>(std::move(shared), options.door);
   LS_TRY(server->Listen(options));
   return std::unique_ptr<RpcServer>(std::move(server));
 }

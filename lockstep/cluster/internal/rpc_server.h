@@ -19,6 +19,7 @@
 #include "lockstep/base/result.h"
 #include "lockstep/cluster/security/security_options.h"
 #include "lockstep/net/address.h"
+#include "lockstep/net/grpc/grpc_door.h"
 
 namespace lockstep::cluster::internal {
 
@@ -53,6 +54,9 @@ class RpcServer {
     RpcHandlers handlers = {};
     // Of one call, all frames together.
     uint64_t max_body_bytes = uint64_t{8} << 30;
+    // Data links come in at the same port, through this; null: none do. Must be closed before
+    // Shutdown.
+    std::shared_ptr<net::GrpcDoor> door = nullptr;
   };
 
   // Binds every address that the host's name stands for, and nothing else. Errors name the address:

@@ -23,8 +23,9 @@ std::string KeyOf(int number, uint64_t incarnation, const std::string& topic) {
   return fmt::format("links/{}/{:x}/{}", number, incarnation, topic);
 }
 
-Result<std::vector<net::LinkChoice>> ChoicesOf(const ServerDef& def,
-                                               const SecurityOptions& security) {
+Result<std::vector<net::LinkChoice>> ChoicesOf(const DataLinks::Options& options) {
+  const ServerDef& def = options.def;
+  const SecurityOptions& security = options.security;
   const std::string& name = def.transport();
   std::vector<net::LinkChoice> choices;
   if (name == "auto" || name == "shm") {
@@ -36,6 +37,8 @@ Result<std::vector<net::LinkChoice>> ChoicesOf(const ServerDef& def,
   }
   if (name == "ucx" || (name == "auto" && !security.tls())) {
     choices.push_back({net::LinkKind::kUcx, net::UcxFactory({.host = def.address().host(),
+                                                             .first_port = def.data_ports().first,
+                                                             .last_port = def.data_ports().last,
                                                              .insecure = security.insecure})});
   }
   if (name == "grpc" || name == "auto") {
@@ -44,7 +47,8 @@ Result<std::vector<net::LinkChoice>> ChoicesOf(const ServerDef& def,
                                                  .ca_certificates = security.ca_certificates,
                                                  .certificate = security.certificate,
                                                  .private_key = security.private_key,
-                                                 .insecure = security.insecure})});
+                                                 .insecure = security.insecure,
+                                                 .door = options.door})});
   }
   if (choices.empty()) {
     return InvalidArgument(fmt::format("a server cannot use the transport {} by itself", name));
@@ -64,7 +68,7 @@ Result<std::unique_ptr<DataLinks>> DataLinks::Create(const Options& options) {
   made.incarnation = options.incarnation;
   made.job_secret = options.security.job_secret;
   made.heartbeat = options.heartbeat;
-  LS_ASSIGN_OR_RETURN(made.links, ChoicesOf(def, options.security));
+  LS_ASSIGN_OR_RETURN(made.links, ChoicesOf(options));
   if (options.log != nullptr) {
     made.note = [log = options.log](const std::string& text) { log->Info(text); };
   }

@@ -13,6 +13,7 @@
 #include "lockstep/cluster/security/security_options.h"
 #include "lockstep/cluster/spec/server_def.h"
 #include "lockstep/cluster/worker/task_links.h"
+#include "lockstep/net/grpc/grpc_door.h"
 #include "lockstep/net/peer_links.h"
 
 namespace lockstep::cluster {
@@ -24,6 +25,8 @@ class DataLinks : public TaskLinks {
     uint64_t incarnation = 0;
     SecurityOptions security = {};
     std::chrono::milliseconds heartbeat{5000};
+    // Where links over gRPC come in: the server's own port.
+    std::shared_ptr<net::GrpcDoor> door = nullptr;
     // May be null.
     Log* log = nullptr;
   };

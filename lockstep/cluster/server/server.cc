@@ -36,6 +36,7 @@ struct Server::Running {
   const std::shared_ptr<LostTasks> lost = std::make_shared<LostTasks>();
   std::shared_ptr<TaskLinks> links;
   std::shared_ptr<DataLinks> data_links;  // the same; null over a simulated network
+  const std::shared_ptr<net::GrpcDoor> door = std::make_shared<net::GrpcDoor>();
   std::shared_ptr<Worker> worker;
   std::shared_ptr<internal::RunService> runs;
   std::shared_ptr<Master> master;
@@ -70,6 +71,7 @@ struct Server::Running {
     if (links != nullptr) {
       links->transport()->Close(Deadline::After(kFlush));
     }
+    door->Close();
     if (rpc != nullptr) {
       rpc->Shutdown(Deadline::After(kDrain));
       rpc.reset();
@@ -132,6 +134,7 @@ Status Server::MakeLinks(Running& running, uint64_t incarnation) const {
                                                              .incarnation = incarnation,
                                                              .security = options_.security,
                                                              .heartbeat = options_.heartbeat,
+                                                             .door = running.door,
                                                              .log = options_.log}));
   running.links = running.data_links;
   return OkStatus();
@@ -174,7 +177,11 @@ Status Server::MakeServices(Running& running, uint64_t incarnation) const {
   }
   LS_ASSIGN_OR_RETURN(running.rpc, internal::RpcServer::Start({.address = def_.address(),
                                                                .security = options_.security,
-                                                               .handlers = std::move(handlers)}));
+                                                               .handlers = std::move(handlers),
+                                                               .door = running.door}));
+  // Behind a port mapping, others know this task by the address in the cluster.
+  LS_ASSIGN_OR_RETURN(net::Address known, def_.cluster().task_address(def_.task()));
+  running.door->Open((known.port() == 0 ? known.WithPort(running.rpc->port()) : known).ToString());
   return OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "lockstep/base/quote.h"
 #include "lockstep/base/suggest.h"
@@ -52,6 +53,13 @@ Status CheckOptions(const ServerDef::Options& options) {
     return InvalidArgument(fmt::format(
         "port {}: allowed are 1 to {}, and 0 for the port in the cluster", options.port, kMaxPort));
   }
+  const PortRange& data = options.data_ports;
+  if (!(data == PortRange()) &&
+      (data.first < 1 || data.last < data.first || data.last > kMaxPort)) {
+    return InvalidArgument(fmt::format(
+        "data ports from {} to {}: allowed are ports from 1 to {}, the smaller one first",
+        data.first, data.last, kMaxPort));
+  }
   if (options.session.operation_timeout_ms < 0) {
     return InvalidArgument(
         fmt::format("an operation timeout of {} ms: allowed are 1 and more, and "
@@ -61,7 +69,32 @@ Status CheckOptions(const ServerDef::Options& options) {
   return OkStatus();
 }
 
+// -1 if it is no port.
+int ParsePort(std::string_view text) {
+  int port = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && text[0] != '-';
+  return whole && port >= 1 && port <= kMaxPort ? port : -1;
+}
+
 }  // namespace
+
+Result<PortRange> PortRange::Parse(std::string_view text) {
+  const size_t dash = text.find('-');
+  PortRange range;
+  range.first = text.empty() ? -1 : ParsePort(text.substr(0, dash));
+  range.last = range.first;
+  if (dash != std::string_view::npos) {
+    range.last = dash + 1 < text.size() ? ParsePort(text.substr(dash + 1)) : -1;
+  }
+  if (range.first < 0 || range.last < range.first) {
+    return InvalidArgument(fmt::format(
+        "{} is no range of ports: expected a port from 1 to {}, or two with a dash between, the "
+        "smaller one first",
+        Quoted(text), kMaxPort));
+  }
+  return range;
+}
 
 Result<ServerDef> ServerDef::Create(ClusterSpec cluster, Options options) {
   LS_TRY(CheckOptions(options));
@@ -80,6 +113,7 @@ Result<ServerDef> ServerDef::Create(ClusterSpec cluster, Options options) {
     def.device_filters_.push_back(*name);
   }
   def.transport_ = std::move(options.transport);
+  def.data_ports_ = options.data_ports;
   def.session_ = options.session;
   return def;
 }

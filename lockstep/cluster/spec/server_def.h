@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/result.h"
@@ -27,6 +28,17 @@ struct SessionDefaults {
   int64_t operation_timeout_ms = 0;
 };
 
+// All ports from `first` to `last`; none if both are 0.
+struct PortRange {
+  int first = 0;
+  int last = 0;
+
+  // "5000" or "5000-5010".
+  static Result<PortRange> Parse(std::string_view text);
+
+  friend bool operator==(const PortRange&, const PortRange&) = default;
+};
+
 class ServerDef {
  public:
   struct Options {
@@ -38,6 +50,9 @@ class ServerDef {
     std::string transport = "auto";
     // Where to listen instead of the port in the cluster, behind a port mapping; 0 for that port.
     int port = 0;
+    // Where data links over ucx come in; none: at any free port. Those over grpc come in at the
+    // server's own port, and shm needs none.
+    PortRange data_ports = {};
     // Partial device names; with any given, only tasks that match one are waited for and used,
     // and this task itself.
     std::vector<std::string> device_filters = {};
@@ -55,6 +70,8 @@ class ServerDef {
   int number() const { return number_; }
 
   const std::string& transport() const { return transport_; }
+
+  const PortRange& data_ports() const { return data_ports_; }
 
   const SessionDefaults& session() const { return session_; }
 
@@ -79,6 +96,7 @@ class ServerDef {
   int number_;
   net::Address address_;
   std::string transport_;
+  PortRange data_ports_;
   std::vector<DeviceName> device_filters_;
   SessionDefaults session_;
 };

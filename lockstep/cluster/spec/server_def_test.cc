@@ -62,6 +62,27 @@ TEST(ServerDefTest, Options) {
             std::string::npos);
 }
 
+TEST(ServerDefTest, RangesOfPorts) {
+  EXPECT_EQ(PortRange::Parse("5000").value(), (PortRange{5000, 5000}));
+  EXPECT_EQ(PortRange::Parse("5000-5010").value(), (PortRange{5000, 5010}));
+  EXPECT_EQ(PortRange::Parse("1-65535").value(), (PortRange{1, 65535}));
+  for (const std::string text :
+       {"", "-", "5000-", "-5000", "0", "0-5", "5-4", "65536", "1-65536", "a", "5000-a", "5000 ",
+        "+5", "1-2-3", "1--2", "99999999999", "5000-99999999999"}) {
+    const Status status = PortRange::Parse(text).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_NE(status.message().find("'" + text + "' is no range of ports"), std::string::npos);
+  }
+  const auto with = [](PortRange range) {
+    return ServerDef::Create(Spec(), {.job = "ps", .data_ports = range});
+  };
+  EXPECT_EQ(with({7, 9})->data_ports(), (PortRange{7, 9}));
+  EXPECT_EQ(Message(with({9, 7})),
+            "data ports from 9 to 7: allowed are ports from 1 to 65535, the smaller one first");
+  EXPECT_FALSE(with({0, 7}).ok());
+  EXPECT_FALSE(with({7, 65536}).ok());
+}
+
 TEST(ServerDefTest, FiltersHideTasks) {
   const auto visible = [](std::vector<std::string> filters) {
     return ServerDef::Create(Spec(),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/net/grpc/callback_threads.h"
+#include "lockstep/net/grpc/grpc_entrance.h"
 #include "lockstep/net/grpc/grpc_link.h"
 #include "lockstep/net/grpc/grpc_lobby.h"
 #include "lockstep/net/listen_point.h"
@@ -24,10 +25,6 @@ using Time = Deadline::Clock::time_point;
 // After a failed attempt, doubled each time.
 constexpr auto kFirstRetry = std::chrono::milliseconds(100);
 constexpr auto kLastRetry = std::chrono::milliseconds(1000);
-// Of gRPC's reads, its window per stream and its frames: the defaults are for small messages.
-constexpr int kReadChunkBytes = 64 << 10;
-constexpr int kLookaheadBytes = 4 << 20;
-constexpr int kHttpFrameBytes = 1 << 20;
 constexpr auto kShutdownTimeout = std::chrono::milliseconds(200);
 
 Status CheckExposure(const GrpcOptions& options, const std::string& secret, bool loopback,
@@ -126,8 +123,8 @@ class Service : public grpc::CallbackGenericService {
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return context->method() == kMethod ? lobby_->Receive(context)
-                                        : CallbackGenericService::CreateReactor(context);
+    return IsLink(*context) ? lobby_->Receive(context)
+                            : CallbackGenericService::CreateReactor(context);
   }
 
  private:
@@ -142,6 +139,9 @@ class GrpcProvider : public internal::LinkProvider {
         lobby_(std::make_shared<Lobby>(std::move(identity))) {}
 
   ~GrpcProvider() override {
+    if (options_.door != nullptr && options_.door->lobby() == lobby_) {
+      options_.door->LeadTo(nullptr);
+    }
     lobby_->Close();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + kShutdownTimeout);
@@ -153,7 +153,7 @@ class GrpcProvider : public internal::LinkProvider {
 
   std::string address() const override { return address_; }
 
-  // The first port that is free.
+  // At the first port that is free, or behind the door.
   Status Listen();
 
   Status Connect(internal::Engine& engine, const std::vector<internal::PeerAddress>& peers,
@@ -194,6 +194,14 @@ class GrpcProvider : public internal::LinkProvider {
 };
 
 Status GrpcProvider::Listen() {
+  if (options_.door != nullptr) {
+    address_ = options_.door->address();
+    if (address_.empty()) {
+      return FailedPrecondition("the server at whose port gRPC links come in is not started");
+    }
+    options_.door->LeadTo(lobby_);
+    return OkStatus();
+  }
   const int last = std::max(options_.first_port, options_.last_port);
   Status status;
   for (int port = options_.first_port; port <= last; ++port) {
@@ -260,9 +268,7 @@ Status GrpcProvider::Start(const std::vector<ListenPoint>& points, int port) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
-  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunkBytes);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kHttpFrameBytes);
+  TuneForLinks(builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return AlreadyExists(

@@ -3,8 +3,10 @@
 // environment are ignored.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "lockstep/net/grpc/grpc_door.h"
 #include "lockstep/net/wire_up.h"
 
 namespace lockstep::net {
@@ -22,6 +24,8 @@ struct GrpcOptions {
   std::string private_key = {};
   // Allows plain TCP, or a job without a secret, beyond loopback.
   bool insecure = false;
+  // Links come in there instead: host and ports above are not bound. Must be open.
+  std::shared_ptr<GrpcDoor> door = nullptr;
 
   bool tls() const { return !certificate.empty(); }
 };

@@ -18,6 +18,10 @@ namespace lockstep::net::grpc_link {
 inline constexpr char kMethod[] = "/lockstep.net.Link/Connect";
 // Of a message, so that a stranger can make nobody keep more.
 inline constexpr int kMaxMessageBytes = (int{512} << 10) + 4096;
+// Of gRPC's reads, its window per stream and its frames: the defaults are for small messages.
+inline constexpr int kReadChunkBytes = 64 << 10;
+inline constexpr int kLookaheadBytes = 4 << 20;
+inline constexpr int kHttpFrameBytes = 1 << 20;
 
 class StreamEvents {
  public:

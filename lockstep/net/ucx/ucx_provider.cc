@@ -75,32 +75,35 @@ class UcxProvider : public internal::LinkProvider {
   }
 
  private:
-  Status AwaitGreetings(const internal::Engine& engine, std::vector<const UcxLink*> links,
+  // A peer that does not greet in time is no peer: its link ends.
+  Status AwaitGreetings(internal::Engine& engine, std::vector<const UcxLink*> links,
                         const Deadline& deadline) {
-    while (true) {
+    Status status;
+    while (status.ok()) {
       {
         const std::lock_guard<std::recursive_mutex> lock(worker_->reactor().poll_lock());
         worker_->Poll();
       }
-      std::string missing;
-      for (const UcxLink* link : links) {
-        if (!worker_->Greeted(*link)) {
-          const auto peer = static_cast<size_t>(link->peer());
-          const Status status = engine.peer_status(link->peer());
-          if (!status.ok()) {
-            return status;
-          }
-          missing += (missing.empty() ? "" : ", ") + engine.tasks()[peer];
-        }
-      }
-      if (missing.empty()) {
+      std::erase_if(links, [this](const UcxLink* link) { return worker_->Greeted(*link); });
+      if (links.empty()) {
         return OkStatus();
       }
-      if (deadline.expired()) {
-        return DeadlineExceeded("did not connect over UCX: " + missing);
+      std::string missing;
+      for (const UcxLink* link : links) {
+        const PeerId peer = link->peer();
+        const Status lost = engine.peer_status(peer);
+        status = status.ok() ? lost : status;
+        missing += (missing.empty() ? "" : ", ") + engine.tasks()[static_cast<size_t>(peer)];
+      }
+      if (status.ok() && deadline.expired()) {
+        status = DeadlineExceeded("did not connect over UCX: " + missing);
       }
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
+    for (const UcxLink* link : links) {
+      engine.FailPeer(link->peer(), status);
+    }
+    return status;
   }
 
   internal::TaskIdentity identity_;

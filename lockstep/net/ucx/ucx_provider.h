@@ -14,6 +14,9 @@ struct UcxOptions {
   // Where this task listens: UCX uses the interfaces that have this host's addresses, and no
   // others. Beyond loopback only if `insecure`. Empty: what the names below say, without a check.
   std::string host = {};
+  // It listens at a port of these, over TCP; 0: any free port.
+  int first_port = 0;
+  int last_port = 0;
   bool insecure = false;
   // UCX's own names; empty: all that it finds.
   std::string transports = {};   // "tcp", "rc", ...

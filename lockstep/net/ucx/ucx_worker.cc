@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "lockstep/net/ucx/ucx_link.h"
@@ -52,6 +53,12 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::Create(internal::Reactor& reactor,
     // many, which costs a copy and half of the rate.
     LS_TRY(Configure(config, "TX_SEG_SIZE", "1m"));
     LS_TRY(Configure(config, "RX_SEG_SIZE", "1m"));
+    // Else a peer behind a firewall that drops what it does not let through blocks us for minutes.
+    LS_TRY(Configure(config, "CONN_NB", "y"));
+    if (options.first_port > 0) {
+      const int last = std::max(options.first_port, options.last_port);
+      LS_TRY(Configure(config, "PORT_RANGE", fmt::format("{}-{}", options.first_port, last)));
+    }
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
