@@ -1,7 +1,7 @@
 // Region: memory that other tasks of the same host can map and read or write directly, without
 // messages. Its owner sends (number) to them in a message; they map it with Transport::MapRegion.
 // Contents begin as zeros. What orders the accesses of several tasks is up to them: atomics in the
-// region (shared_word.h waits on one), or messages.
+// region, or messages.
 #pragma once
 
 #include <cstddef>

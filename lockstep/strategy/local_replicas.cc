@@ -146,10 +146,10 @@ Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& requ
     }
     settled_ = true;
   }
-  TreeSum& total = devices_[0].sum;
+  collective::TreeSum& total = devices_[0].sum;
   std::vector<size_t> lent(devices_.size(), 0);
   for (size_t device = 1; device < devices_.size(); ++device) {
-    for (TreeNode& node : devices_[device].sum.nodes()) {
+    for (collective::TreeNode& node : devices_[device].sum.nodes()) {
       total.Add(std::move(node));
       ++lent[device];
     }

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/collective/tree_sum.h"
 #include "lockstep/exec/session.h"
-#include "lockstep/strategy/tree_sum.h"
 #include "lockstep/strategy/worker_threads.h"
 #include "lockstep/train/program.h"
 #include "lockstep/train/step_runner.h"
@@ -67,7 +67,7 @@ class LocalReplicas : public train::StepRunner {
     std::shared_ptr<Buffer> features;
     std::shared_ptr<Buffer> labels;
     int64_t capacity = 0;
-    TreeSum sum;
+    collective::TreeSum sum;
   };
 
   Status Prepare();

@@ -1,10 +1,10 @@
-#include "lockstep/strategy/tree_sum.h"
+#include "lockstep/collective/tree_sum.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-namespace lockstep::strategy {
+namespace lockstep::collective {
 namespace {
 
 // Values whose sum shows every difference in association.
@@ -80,4 +80,4 @@ TEST(TreeSumTest, HoldsFewPartialSumsAndGivesBuffersBack) {
 }
 
 }  // namespace
-}  // namespace lockstep::strategy
+}  // namespace lockstep::collective

@@ -13,7 +13,7 @@
 
 #include "lockstep/tensor/tensor.h"
 
-namespace lockstep::strategy {
+namespace lockstep::collective {
 
 // The tensors of one leaf or node: float32, of the same shapes in all.
 struct TreeNode {
@@ -50,4 +50,4 @@ class TreeSum {
   std::vector<std::vector<Tensor>> spare_;
 };
 
-}  // namespace lockstep::strategy
+}  // namespace lockstep::collective

@@ -1,15 +1,16 @@
-#include "lockstep/strategy/tree_sum.h"
+#include "lockstep/collective/tree_sum.h"
 
-namespace lockstep::strategy {
+#include "lockstep/collective/reduce_op.h"
+
+namespace lockstep::collective {
 namespace {
 
 void AddInto(const Tensor& target, const Tensor& other) {
   const std::span<float> to = target.values<float>();
   const std::span<float> from = other.values<float>();
   LS_CHECK(to.size() == from.size());
-  for (size_t i = 0; i < to.size(); ++i) {
-    to[i] += from[i];
-  }
+  Combine(ReduceOp::kSum, DType::kFloat32, to.data(), from.data(), to.data(),
+          static_cast<int64_t>(to.size()));
 }
 
 }  // namespace
@@ -61,4 +62,4 @@ void TreeSum::GiveBack(std::vector<Tensor> tensors) {
   spare_.push_back(std::move(tensors));
 }
 
-}  // namespace lockstep::strategy
+}  // namespace lockstep::collective

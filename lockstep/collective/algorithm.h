@@ -1,0 +1,23 @@
+// The algorithms that carry out a call. All give the same bits: they differ in who combines what,
+// never in the order of association.
+//
+//   kGather     everybody sends to everybody what the other needs; who needs a result combines it
+//   kPairwise   each member owns a slice, gets all nodes of it and combines it; slices are gathered
+//
+// Which one is used follows from the call and the group alone, so that all members choose the same.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "lockstep/base/result.h"
+
+namespace lockstep::collective {
+
+enum class Algorithm { kAuto, kGather, kPairwise };
+
+// "auto", "gather", "pairwise".
+std::string_view AlgorithmName(Algorithm algorithm);
+Result<Algorithm> ParseAlgorithm(std::string_view name);
+
+}  // namespace lockstep::collective

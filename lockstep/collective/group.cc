@@ -1,0 +1,195 @@
+#include "lockstep/collective/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/philox.h"
+#include "lockstep/collective/internal/algorithms.h"
+
+namespace lockstep::collective {
+
+using internal::CallIo;
+using internal::CallQueue;
+using internal::CallRun;
+using internal::GroupInfo;
+
+namespace {
+
+std::string DescribeGroup(const net::Transport& transport, const GroupOptions& options) {
+  std::string tasks;
+  for (const net::PeerId task : options.tasks) {
+    tasks += fmt::format("{}{}", tasks.empty() ? "" : ", ", transport.task_name(task));
+  }
+  return fmt::format("Create: group '{}' generation {} of {} with {} replicas", options.name,
+                     options.generation, tasks, options.replicas);
+}
+
+Status CheckOptions(const net::Transport& transport, const GroupOptions& options) {
+  std::vector<net::PeerId> sorted = options.tasks;
+  std::sort(sorted.begin(), sorted.end());
+  for (const net::PeerId task : sorted) {
+    if (task < 0 || task >= transport.num_tasks()) {
+      return InvalidArgument(fmt::format("group '{}': there is no task {}: tasks are 0 to {}",
+                                         options.name, task, transport.num_tasks() - 1));
+    }
+  }
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) {
+    return InvalidArgument(
+        fmt::format("group '{}': {} is named twice", options.name, transport.task_name(*twice)));
+  }
+  if (std::find(sorted.begin(), sorted.end(), transport.self()) == sorted.end()) {
+    return InvalidArgument(fmt::format("group '{}': {} is no member", options.name,
+                                       transport.task_name(transport.self())));
+  }
+  if (options.replicas < 0) {
+    return InvalidArgument(fmt::format("group '{}': {} replicas", options.name, options.replicas));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+class Group::Impl {
+ public:
+  Impl(net::Transport& transport, const GroupOptions& options, uint64_t scope, int self)
+      : info_(transport, options.name, scope, options.tasks, self, options.replicas),
+        queue_(std::make_shared<CallQueue>([this](const Call& call, const Deadline& deadline) {
+          return Execute(call, deadline);
+        })) {}
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  ~Impl() {
+    queue_->Close();
+    info_.transport.EndScope(info_.scope);
+  }
+
+  const GroupInfo& info() const { return info_; }
+
+  const std::shared_ptr<CallQueue>& queue() const { return queue_; }
+
+  // Call 0: that all members create the same group.
+  Status Meet(const std::string& description, const Deadline& deadline) {
+    CallIo io(info_, 0, description, deadline);
+    const Status met = io.Meet({}, {});
+    return met.ok() ? met : Break(met).With("Group::Create");
+  }
+
+  Status status() const {
+    MutexLock lock(mu_);
+    return broken_;
+  }
+
+ private:
+  // One at a time, in order of the calls.
+  Status Execute(const Call& call, const Deadline& deadline) {
+    LS_TRY(status());
+    const uint64_t sequence = ++sequence_;
+    const std::string description = Describe(call);
+    CallIo io(info_, sequence, description, deadline);
+    CallRun run{.call = call, .group = info_, .io = io, .scratch = scratch_};
+    const Status ended = Carry(run);
+    if (ended.ok()) {
+      return ended;
+    }
+    const Status cause = Break(ended).With(
+        fmt::format("call {} of group '{}': {}", sequence, info_.name, description));
+    MutexLock lock(mu_);
+    broken_ = cause;
+    return cause;
+  }
+
+  Status Carry(CallRun& run) {
+    const Status fits = CheckCall(run.call, info_.map, info_.self);
+    if (!fits.ok()) {
+      return Status(fits.code(),
+                    fmt::format("{}: {}", info_.task_name(info_.self), fits.message()));
+    }
+    switch (internal::ChooseAlgorithm(run)) {
+      case Algorithm::kPairwise:
+        return internal::RunPairwise(run);
+      case Algorithm::kAuto:
+      case Algorithm::kGather:
+        break;
+    }
+    return internal::RunGather(run);
+  }
+
+  // Ends everything of the group, here and at the other members.
+  Status Break(const Status& why) {
+    const Status bare = internal::WithoutContext(why);
+    info_.transport.AbortScope(info_.scope, bare);
+    for (const net::PeerId task : info_.tasks) {
+      if (task != info_.transport.self()) {
+        info_.transport.AbortAt(task, info_.scope, kWholeScope, bare);
+      }
+    }
+    return bare;
+  }
+
+  // Of Transport::AbortAt: all steps.
+  static constexpr uint64_t kWholeScope = UINT64_MAX;
+
+  const GroupInfo info_;
+  uint64_t sequence_ = 0;      // of the latest call
+  internal::Scratch scratch_;  // of the call that is running
+  mutable Mutex mu_;
+  Status broken_ LS_GUARDED_BY(mu_);
+  std::shared_ptr<CallQueue> queue_;
+};
+
+Result<std::unique_ptr<Group>> Group::Create(net::Transport& transport, const GroupOptions& options,
+                                             const Deadline& deadline) {
+  LS_TRY(CheckOptions(transport, options));
+  GroupOptions checked = options;
+  if (checked.replicas == 0) {
+    checked.replicas = static_cast<int64_t>(checked.tasks.size());
+  }
+  const uint64_t scope =
+      StableHash(fmt::format("collective group {} {}", checked.generation, checked.name));
+  const auto self = std::find(checked.tasks.begin(), checked.tasks.end(), transport.self());
+  auto impl = std::make_unique<Impl>(transport, checked, scope,
+                                     static_cast<int>(self - checked.tasks.begin()));
+  LS_TRY(impl->Meet(DescribeGroup(transport, checked), deadline));
+  return std::make_unique<Group>(Token(), std::move(impl));
+}
+
+Group::Group(Token, std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Group::~Group() = default;
+
+const std::string& Group::name() const {
+  return impl_->info().name;
+}
+
+int Group::self() const {
+  return impl_->info().self;
+}
+
+int Group::members() const {
+  return impl_->info().members();
+}
+
+const ReplicaMap& Group::map() const {
+  return impl_->info().map;
+}
+
+Status Group::Run(Call call, const Deadline& deadline) {
+  CallQueue& queue = *impl_->queue();
+  return queue.Wait(*queue.Add(std::move(call), deadline, nullptr, false));
+}
+
+Work Group::Start(Call call, const Deadline& deadline, Done done) {
+  const std::shared_ptr<CallQueue>& queue = impl_->queue();
+  return {queue, queue->Add(std::move(call), deadline, std::move(done), true)};
+}
+
+Status Group::status() const {
+  return impl_->status();
+}
+
+}  // namespace lockstep::collective
