@@ -6,61 +6,18 @@
 
 #include <thread>
 
+#include "lockstep/net/testing/shared_book.h"
 #include "lockstep/net/waiter.h"
 
 namespace lockstep::net {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::SharedBook;
 
 Deadline Soon() {
   return Deadline::After(milliseconds(20'000));
 }
-
-// What all tasks say, in memory.
-class SharedBook {
- public:
-  class End : public AddressBook {
-   public:
-    End(SharedBook& book, PeerId self, uint64_t incarnation)
-        : book_(book), self_(self), incarnation_(incarnation) {}
-
-    Status Put(const std::string& topic, std::string text, const Deadline&) override {
-      const MutexLock lock(book_.mu_);
-      book_.texts_[Key(self_, incarnation_, topic)] = std::move(text);
-      book_.came_.NotifyAll();
-      return OkStatus();
-    }
-
-    Result<std::string> Get(PeerId peer, uint64_t incarnation, const std::string& topic,
-                            const Deadline& deadline) override {
-      const MutexLock lock(book_.mu_);
-      const std::string key = Key(peer, incarnation, topic);
-      while (book_.texts_.count(key) == 0) {
-        if (!book_.came_.WaitUntil(book_.mu_, deadline)) {
-          return DeadlineExceeded("nobody has said " + key);
-        }
-      }
-      return book_.texts_[key];
-    }
-
-    Status PeerStatus(PeerId, uint64_t) override { return OkStatus(); }
-
-   private:
-    static std::string Key(PeerId task, uint64_t incarnation, const std::string& topic) {
-      return fmt::format("{}/{}/{}", task, incarnation, topic);
-    }
-
-    SharedBook& book_;
-    const PeerId self_;
-    const uint64_t incarnation_;
-  };
-
- private:
-  Mutex mu_;
-  CondVar came_;
-  std::map<std::string, std::string> texts_ LS_GUARDED_BY(mu_);
-};
 
 // A kind that can be made, and never connects.
 class DeafProvider : public internal::LinkProvider {
@@ -95,7 +52,7 @@ LinkChoice Shm() {
   return {LinkKind::kShm, ShmFactory({})};
 }
 
-class PeerLinksTest : public testing::Test {
+class PeerLinksTest : public ::testing::Test {
  protected:
   // Tasks with these kinds of links.
   void Make(const std::vector<std::vector<LinkChoice>>& tasks) {

@@ -2,13 +2,10 @@
 // empty one, the sample graph, and for each op one node with the inputs of its first sample.
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <filesystem>
-#include <system_error>
-
 #include "lockstep/base/file.h"
 #include "lockstep/graph/serialize.h"
 #include "tests/fuzz/fuzz_catalog.h"
+#include "tests/fuzz/seeds_main.h"
 
 namespace lockstep {
 namespace {
@@ -58,21 +55,7 @@ Status WriteSeeds(const std::string& folder, const OpCatalog& catalog) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: graph_fuzz_seeds FOLDER\n", stderr);
-    return 2;
-  }
-  std::error_code error;
-  std::filesystem::remove_all(argv[1], error);
-  std::filesystem::create_directories(argv[1], error);
-  if (error) {
-    std::fprintf(stderr, "%s: %s\n", argv[1], error.message().c_str());
-    return 1;
-  }
-  const lockstep::Status status = lockstep::WriteSeeds(argv[1], lockstep::testing::FuzzCatalog());
-  if (!status.ok()) {
-    std::fprintf(stderr, "%s\n", status.ToString().c_str());
-    return 1;
-  }
-  return 0;
+  return lockstep::SeedsMain(argc, argv, [](const std::string& folder) {
+    return lockstep::WriteSeeds(folder, lockstep::testing::FuzzCatalog());
+  });
 }

@@ -2,10 +2,6 @@
 // of a graph on two devices with a feed, a variable, transfers both ways, a shape and a fetch.
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <filesystem>
-#include <system_error>
-
 #include "lockstep/base/file.h"
 #include "lockstep/graph/builder.h"
 #include "lockstep/op/binary.h"
@@ -18,6 +14,7 @@
 #include "lockstep/op/variable.h"
 #include "lockstep/pass/serialize_part.h"
 #include "tests/fuzz/part_fuzz_device.h"
+#include "tests/fuzz/seeds_main.h"
 
 namespace lockstep {
 namespace {
@@ -72,21 +69,5 @@ Status WriteSeeds(const std::string& folder) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: part_fuzz_seeds FOLDER\n", stderr);
-    return 2;
-  }
-  std::error_code error;
-  std::filesystem::remove_all(argv[1], error);
-  std::filesystem::create_directories(argv[1], error);
-  if (error) {
-    std::fprintf(stderr, "%s: %s\n", argv[1], error.message().c_str());
-    return 1;
-  }
-  const lockstep::Status status = lockstep::WriteSeeds(argv[1]);
-  if (!status.ok()) {
-    std::fprintf(stderr, "%s\n", status.ToString().c_str());
-    return 1;
-  }
-  return 0;
+  return lockstep::SeedsMain(argc, argv, lockstep::WriteSeeds);
 }

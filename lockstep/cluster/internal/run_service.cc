@@ -92,14 +92,22 @@ void RunService::OnRequest(int task, const Status& status,
       Serve(task, *message);
     });
   }
-  if (!started.ok()) {
-    {
-      const MutexLock lock(mu_);
-      listening_.erase(task);
-    }
-    // A master whose request nobody serves must not wait for it.
-    transport_.FailPeer(task, started);
+  if (started.ok()) {
+    return;
   }
+  {
+    const MutexLock lock(mu_);
+    listening_.erase(task);
+  }
+  if (status.code() == StatusCode::kUnavailable) {
+    // The link broke. It may have been made again before this was known here.
+    if (transport_.peer_status(task).ok()) {
+      Listen(task);
+    }
+    return;
+  }
+  // A master whose request nobody serves must not wait for it.
+  transport_.FailPeer(task, started);
 }
 
 void RunService::Serve(int task, const std::string& message) {

@@ -12,8 +12,14 @@
 namespace lockstep::cluster {
 namespace {
 
+using std::chrono::milliseconds;
+
 // Registrations of one signature with different shapes; the oldest go.
 constexpr size_t kMaxShapes = 16;
+// How often broken links are made again before a step gives up, and the time of the first attempt,
+// which doubles: more than a silent peer takes to be noticed at the other end.
+constexpr int kLinkAttempts = 6;
+constexpr milliseconds kFirstLinkAttempt{250};
 
 std::string KeyOf(const SignatureNames& names) {
   return fmt::format("{}>{}>{}", fmt::join(names.feeds, ","), fmt::join(names.fetches, ","),
@@ -274,17 +280,47 @@ Status MasterSession::RegisterWithTasks(pass::SpecializedGraph graph, Registered
   }
   LS_TRY(CallAll(calls));
   LS_ASSIGN_OR_RETURN(const auto peers, PeersOf(partitioned));
-  calls.clear();
   for (const auto& [number, others] : peers) {
-    std::vector<TaskStart> tasks;
+    TaskPeers& added = registered.peers.emplace_back();
+    added.stub = env_.workers.at(number);
     for (const int other : others) {
-      tasks.push_back({other, env_.incarnations.at(other)});
+      added.peers.push_back({other, env_.incarnations.at(other)});
     }
-    calls.emplace_back([&stub = *env_.workers.at(number), tasks, &deadline] {
-      return stub.Connect(tasks, deadline);
-    });
+  }
+  registered.linked_at = broken_links_.load();
+  return Link(registered, deadline);
+}
+
+Status MasterSession::Link(const Registered& registered, const Deadline& deadline) {
+  std::vector<std::function<Status()>> calls;
+  for (const TaskPeers& task : registered.peers) {
+    calls.emplace_back([&task, &deadline] { return task.stub->Connect(task.peers, deadline); });
   }
   return CallAll(calls);
+}
+
+Status MasterSession::LinkAgain(Registered& registered, const Deadline& deadline) {
+  const uint64_t broken = broken_links_.load();
+  Status status;
+  for (int attempt = 0; attempt < kLinkAttempts; ++attempt) {
+    for (const TaskShare& share : registered.shares) {
+      LS_TRY(env_.steps->LostStatus(share.number));
+    }
+    status =
+        Link(registered, std::min(deadline, Deadline::After(kFirstLinkAttempt * (1 << attempt))));
+    if (status.ok()) {
+      registered.linked_at = broken;
+      return status;
+    }
+    const bool late =
+        status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+    if (!late || deadline.expired()) {
+      break;
+    }
+  }
+  return Status(status.code(), fmt::format("a link between tasks broke, and cannot be made again: "
+                                           "{}",
+                                           status.message()));
 }
 
 Result<std::vector<Tensor>> MasterSession::RunRegistered(Registered& registered,
@@ -309,8 +345,16 @@ Result<StepReply> MasterSession::Run(const StepRequest& request) {
   }
   LS_ASSIGN_OR_RETURN(const std::shared_ptr<Registered> registered,
                       Find(names, request.feeds, request.deadline));
+  if (registered->linked_at != broken_links_) {
+    LS_TRY(LinkAgain(*registered, request.deadline));
+  }
+  Result<std::vector<Tensor>> fetches = RunRegistered(*registered, request, names.fetches.size());
+  if (fetches.status().code() == StatusCode::kUnavailable) {
+    // Perhaps of a task that is there. The next step finds out.
+    broken_links_.fetch_add(1);
+  }
   StepReply reply;
-  LS_ASSIGN_OR_RETURN(reply.fetches, RunRegistered(*registered, request, names.fetches.size()));
+  LS_ASSIGN_OR_RETURN(reply.fetches, std::move(fetches));
   if (request.trace_placement) {
     const MutexLock lock(mu_);
     reply.placement = pass::DescribePlacement(*state_.graph, state_.placement);

@@ -56,12 +56,21 @@ class MasterSession {
   const pass::DeviceSet& devices() const { return env_.devices; }
 
  private:
+  // Those whom a task has to be linked with for a graph.
+  struct TaskPeers {
+    std::shared_ptr<WorkerStub> stub;
+    std::vector<TaskStart> peers;
+  };
+
   // A signature with feeds of certain shapes, known to the tasks.
   struct Registered {
     uint64_t scope = 0;
     std::vector<Shape> shapes;
     std::vector<TaskShare> shares;
+    std::vector<TaskPeers> peers;
     std::atomic<uint64_t> next_step = 1;
+    // The session's count of broken links when its tasks were linked.
+    std::atomic<uint64_t> linked_at = 0;
   };
 
   // A graph and what was made of it; replaced whole by SetGraph.
@@ -81,6 +90,10 @@ class MasterSession {
                            const Deadline& deadline);
   // For each task those that it has transfers with, and the master.
   Result<std::map<int, std::set<int>>> PeersOf(const pass::PartitionedGraph& graph) const;
+  // Has the tasks linked; links that there are stay.
+  static Status Link(const Registered& registered, const Deadline& deadline);
+  // The same after a link broke, with a few attempts: an end may not have noticed yet.
+  Status LinkAgain(Registered& registered, const Deadline& deadline);
   Result<int> TaskOf(const std::string& device) const;
   Result<std::vector<Tensor>> RunRegistered(Registered& registered, const StepRequest& request,
                                             size_t num_fetches);
@@ -90,6 +103,7 @@ class MasterSession {
   const SessionConfig config_;
   const MasterSessionEnv env_;
   std::atomic<int64_t> next_step_number_ = 0;
+  std::atomic<uint64_t> broken_links_ = 0;
   Mutex mu_;
   GraphState state_ LS_GUARDED_BY(mu_);
   uint64_t version_ LS_GUARDED_BY(mu_) = 0;

@@ -168,9 +168,10 @@ void RunningSteps::SetLost(std::map<int, Status> lost) {
   }
 }
 
-bool RunningSteps::IsLost(int number) const {
+Status RunningSteps::LostStatus(int number) const {
   const MutexLock lock(mu_);
-  return lost_.count(number) > 0;
+  const auto found = lost_.find(number);
+  return found == lost_.end() ? OkStatus() : found->second;
 }
 
 void RunningSteps::Close(const Status& why) {

@@ -38,7 +38,10 @@ class RunningSteps {
   // Ends the steps in which a task of `lost` takes part; later ones with one of them fail at once.
   void SetLost(std::map<int, Status> lost) LS_EXCLUDES(mu_);
 
-  bool IsLost(int number) const LS_EXCLUDES(mu_);
+  // OK if it is not lost.
+  Status LostStatus(int number) const LS_EXCLUDES(mu_);
+
+  bool IsLost(int number) const { return !LostStatus(number).ok(); }
 
   // Ends all, and every later one.
   void Close(const Status& why) LS_EXCLUDES(mu_);

@@ -433,6 +433,11 @@ std::shared_ptr<MasterInterface> Server::master() const {
   return running_ == nullptr ? nullptr : running_->master;
 }
 
+std::shared_ptr<net::Transport> Server::transport() const {
+  const MutexLock lock(mu_);
+  return running_ == nullptr ? nullptr : running_->links->transport();
+}
+
 MembershipView Server::view() const {
   const MutexLock lock(mu_);
   return view_;

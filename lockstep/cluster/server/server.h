@@ -88,6 +88,9 @@ class Server {
   // and fails once the server has stopped.
   std::shared_ptr<MasterInterface> master() const;
 
+  // Over which tensors and runs travel; null unless started.
+  std::shared_ptr<net::Transport> transport() const;
+
   MembershipView view() const;
 
   // The loss of a task that this one sees, or why one gave up, or why this one is out of the job;

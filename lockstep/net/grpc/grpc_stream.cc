@@ -39,9 +39,25 @@ Status FromGrpc(const grpc::Status& status) {
   return {known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, status.error_message()};
 }
 
-// What both ends share: who follows, and what is on its way.
-class StreamBase : public Stream {
+// What both ends share: who follows, and what is on its way. `Reactor` is gRPC's class for the end.
+template <class Reactor>
+class StreamBase : public Stream, public Reactor {
  public:
+  void Read() override {
+    const MutexLock lock(mu_);
+    if (!over_) {
+      this->StartRead(&incoming_);
+    }
+  }
+
+  void Write(grpc::ByteBuffer message, bool through) override {
+    const MutexLock lock(mu_);
+    if (!over_) {
+      outgoing_.Swap(&message);
+      this->StartWrite(&outgoing_, OptionsOf(through));
+    }
+  }
+
   void Follow(std::shared_ptr<StreamEvents> events) override {
     Status ended;
     std::shared_ptr<StreamEvents> told;
@@ -107,9 +123,9 @@ class StreamBase : public Stream {
 };
 
 // A hold keeps gRPC from ending the call while an operation may still begin.
-class ConnectedStream : public StreamBase,
-                        public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                        public std::enable_shared_from_this<ConnectedStream> {
+class ConnectedStream
+    : public StreamBase<grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>,
+      public std::enable_shared_from_this<ConnectedStream> {
  public:
   explicit ConnectedStream(std::shared_ptr<grpc::Channel> channel)
       : channel_(std::move(channel)), stub_(channel_) {}
@@ -119,21 +135,6 @@ class ConnectedStream : public StreamBase,
     stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();
     StartCall();
-  }
-
-  void Read() override {
-    const MutexLock lock(mu_);
-    if (!over_) {
-      StartRead(&incoming_);
-    }
-  }
-
-  void Write(grpc::ByteBuffer message, bool through) override {
-    const MutexLock lock(mu_);
-    if (!over_) {
-      outgoing_.Swap(&message);
-      StartWrite(&outgoing_, OptionsOf(through));
-    }
   }
 
   void End(const Status& /*why*/) override {
@@ -202,28 +203,12 @@ class ConnectedStream : public StreamBase,
 };
 
 // Lives until OnDone, which gRPC calls after Finish, whatever happened to the connection.
-class AcceptingStream : public StreamBase,
-                        public grpc::ServerGenericBidiReactor,
+class AcceptingStream : public StreamBase<grpc::ServerGenericBidiReactor>,
                         public std::enable_shared_from_this<AcceptingStream> {
  public:
   explicit AcceptingStream(grpc::GenericCallbackServerContext* context) : context_(context) {}
 
   void Begin() { self_ = shared_from_this(); }
-
-  void Read() override {
-    const MutexLock lock(mu_);
-    if (!over_) {
-      StartRead(&incoming_);
-    }
-  }
-
-  void Write(grpc::ByteBuffer message, bool through) override {
-    const MutexLock lock(mu_);
-    if (!over_) {
-      outgoing_.Swap(&message);
-      StartWrite(&outgoing_, OptionsOf(through));
-    }
-  }
 
   void End(const Status& why) override {
     const MutexLock lock(mu_);

@@ -2,17 +2,14 @@
 // know the secret, and regions.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "lockstep/net/shm/socket.h"
+#include "lockstep/net/testing/other_process.h"
 #include "lockstep/net/waiter.h"
 #include "lockstep/net/wire_up.h"
 
@@ -21,24 +18,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// The two ends of a socket pair, each of which knows what the other put.
-class PairExchange : public BlobExchange {
- public:
-  explicit PairExchange(int fd) : fd_(fd) {}
-
-  Status Put(std::string blob, const Deadline&) override {
-    return shm::SendPacket(fd_, std::as_bytes(std::span(blob)), {});
-  }
-
-  Result<std::string> Get(PeerId, const Deadline& deadline) override {
-    LS_ASSIGN_OR_RETURN(const shm::Packet packet, shm::ReceivePacket(fd_, deadline));
-    return std::string(reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size());
-  }
-
- private:
-  int fd_;
-};
+using testing::Bytes;
+using testing::OtherProcess;
+using testing::PairExchange;
 
 Result<std::unique_ptr<Transport>> Join(PeerId self, int fd, const std::string& secret,
                                         bool direct = true) {
@@ -49,52 +31,6 @@ Result<std::unique_ptr<Transport>> Join(PeerId self, int fd, const std::string& 
   options.links = {{LinkKind::kShm, ShmFactory({.direct_reads = direct})}};
   PairExchange exchange(fd);
   return WireUp(options, exchange, Deadline::After(seconds(5)));
-}
-
-// A second process that runs `run` as task 1.
-class OtherProcess {
- public:
-  explicit OtherProcess(const std::function<void(int fd)>& run) {
-    std::array<int, 2> fds{};
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds.data()), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      close(fds[0]);
-      run(fds[1]);
-      _exit(0);
-    }
-    close(fds[1]);
-    fd_ = fds[0];
-  }
-
-  ~OtherProcess() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    close(fd_);
-  }
-
-  int fd() const { return fd_; }
-
-  pid_t pid() const { return pid_; }
-
-  // Returns when it has stopped: a signal takes its time to reach another core.
-  void Stop() const {
-    kill(pid_, SIGSTOP);
-    int state = 0;
-    EXPECT_EQ(waitpid(pid_, &state, WUNTRACED), pid_);
-    EXPECT_TRUE(WIFSTOPPED(state));
-  }
-
- private:
-  int fd_ = -1;
-  pid_t pid_ = 0;
-};
-
-MessageHeader Bytes(uint64_t bytes) {
-  MessageHeader header;
-  header.shape = Shape{static_cast<int64_t>(bytes)};
-  header.bytes = bytes;
-  return header;
 }
 
 // Answers every message until it is told otherwise.

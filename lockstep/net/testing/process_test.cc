@@ -2,18 +2,14 @@
 // only takes its time. The other process is this program again, since gRPC does not survive a fork.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "lockstep/net/grpc/grpc_provider.h"
-#include "lockstep/net/shm/socket.h"
+#include "lockstep/net/testing/other_process.h"
 #include "lockstep/net/ucx/ucx_provider.h"
 #include "lockstep/net/waiter.h"
 #include "lockstep/net/wire_up.h"
@@ -23,26 +19,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Bytes;
+using testing::OtherProcess;
+using testing::PairExchange;
 
 constexpr uint64_t kLargeBytes = uint64_t{64} << 20;
-
-// The two ends of a socket pair, each of which knows what the other put.
-class PairExchange : public BlobExchange {
- public:
-  explicit PairExchange(int fd) : fd_(fd) {}
-
-  Status Put(std::string blob, const Deadline& /*deadline*/) override {
-    return shm::SendPacket(fd_, std::as_bytes(std::span(blob)), {});
-  }
-
-  Result<std::string> Get(PeerId /*task*/, const Deadline& deadline) override {
-    LS_ASSIGN_OR_RETURN(const shm::Packet packet, shm::ReceivePacket(fd_, deadline));
-    return std::string(reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size());
-  }
-
- private:
-  int fd_;
-};
+// Small messages, which leave at once and wait for nobody, and fill much of their window.
+constexpr uint64_t kWords = 200;
+constexpr uint64_t kWordBytes = 16'000;
 
 LinkChoice ChoiceOf(const std::string& kind) {
   if (kind == "shm") {
@@ -75,13 +59,6 @@ std::unique_ptr<Transport> Join(PeerId self, const std::string& kind, int fd,
   return std::move(transport).value();
 }
 
-MessageHeader Bytes(uint64_t bytes) {
-  MessageHeader header;
-  header.shape = Shape{static_cast<int64_t>(bytes)};
-  header.bytes = bytes;
-  return header;
-}
-
 // Sends every message back, until its peer has gone.
 int Echo(PeerId self, const std::string& kind, int fd) {
   const std::unique_ptr<Transport> transport = Join(self, kind, fd, seconds(60));
@@ -100,51 +77,22 @@ int Echo(PeerId self, const std::string& kind, int fd) {
   }
 }
 
-class OtherProcess {
- public:
-  OtherProcess(PeerId self, const std::string& kind) {
-    std::array<int, 2> fds{};
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
-    fd_ = fds[0];
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fds[1], STDIN_FILENO);
-    std::string program = "/proc/self/exe";
-    std::string word = "peer";
-    std::string number = std::to_string(self);
-    std::string name = kind;
-    std::array<char*, 1> environment = {nullptr};
-    std::array<char*, 5> arguments = {program.data(), word.data(), number.data(), name.data(),
-                                      nullptr};
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(),
-                          environment.data()),
-              0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(fds[1]);
+// Says much, and leaves in good order while it is being talked to.
+int Leave(PeerId self, const std::string& kind, int fd) {
+  const std::unique_ptr<Transport> transport = Join(self, kind, fd, seconds(60));
+  if (transport == nullptr) {
+    return 1;
   }
-
-  ~OtherProcess() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    close(fd_);
+  const std::vector<char> words(kWordBytes, 'w');
+  Waiter waiter(*transport);
+  for (uint64_t item = 0; item < kWords; ++item) {
+    transport->Send(1 - self, {.scope = 1, .item = item}, Bytes(words.size()), words.data(),
+                    Deadline::After(seconds(20)), waiter.Sent());
   }
-
-  int fd() const { return fd_; }
-
-  pid_t pid() const { return pid_; }
-
-  // Returns when it has stopped: a signal takes its time to reach another core.
-  void Stop() const {
-    kill(pid_, SIGSTOP);
-    int state = 0;
-    EXPECT_EQ(waitpid(pid_, &state, WUNTRACED), pid_);
-    EXPECT_TRUE(WIFSTOPPED(state));
-  }
-
- private:
-  int fd_ = -1;
-  pid_t pid_ = 0;
-};
+  const Status said = waiter.Wait();
+  transport->Close(Deadline::After(seconds(20)));
+  return said.ok() ? 0 : 1;
+}
 
 struct Case {
   std::string kind;
@@ -155,9 +103,9 @@ void PrintTo(const Case& param, std::ostream* out) {
   *out << param.kind << param.self;
 }
 
-class ProcessTest : public testing::TestWithParam<Case> {
+class ProcessTest : public ::testing::TestWithParam<Case> {
  protected:
-  ProcessTest() : other_(1 - GetParam().self, GetParam().kind) {}
+  ProcessTest() : other_({"peer", std::to_string(peer()), GetParam().kind}) {}
 
   void Connect(milliseconds heartbeat) {
     transport_ = Join(GetParam().self, GetParam().kind, other_.fd(), heartbeat);
@@ -233,10 +181,32 @@ TEST_P(ProcessTest, APeerThatTakesItsTimeIsNotLost) {
   EXPECT_TRUE(transport_->peer_status(peer()).ok());
 }
 
+TEST_P(ProcessTest, NothingIsLostThatWasSaidBeforeTheEnd) {
+  const PeerId self = GetParam().self;
+  for (int round = 0; round < 5; ++round) {
+    OtherProcess leaving({"leave", std::to_string(1 - self), GetParam().kind});
+    const auto transport = Join(self, GetParam().kind, leaving.fd(), seconds(60));
+    ASSERT_NE(transport, nullptr);
+    // Whatever comes after its end tells this system that the connection is broken.
+    Waiter talking(*transport);
+    for (uint64_t item = 0; item < kWords; ++item) {
+      transport->Send(1 - self, {.scope = 2, .item = item}, Bytes(kWordBytes), data_.data(),
+                      Deadline::After(seconds(20)), talking.Sent());
+    }
+    for (uint64_t item = 0; item < kWords; ++item) {
+      const Status heard = RecvAndWait(*transport, 1 - self, {.scope = 1, .item = item},
+                                       buffer_.data(), buffer_.size(), Deadline::After(seconds(20)))
+                               .status();
+      ASSERT_TRUE(heard.ok()) << "item " << item << ": " << heard.ToString();
+    }
+    (void)talking.Wait();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Links, ProcessTest,
-                         testing::Values(Case{"shm", 0}, Case{"rings", 0}, Case{"ucx", 0},
-                                         Case{"grpc", 0}, Case{"grpc", 1}),
-                         [](const testing::TestParamInfo<Case>& param) {
+                         ::testing::Values(Case{"shm", 0}, Case{"rings", 0}, Case{"ucx", 0},
+                                           Case{"grpc", 0}, Case{"grpc", 1}),
+                         [](const ::testing::TestParamInfo<Case>& param) {
                            return param.param.kind + std::to_string(param.param.self);
                          });
 
@@ -247,6 +217,9 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "peer") {
     return lockstep::net::Echo(std::stoi(argv[2]), argv[3], STDIN_FILENO);
   }
-  testing::InitGoogleTest(&argc, argv);
+  if (argc == 4 && std::string(argv[1]) == "leave") {
+    return lockstep::net::Leave(std::stoi(argv[2]), argv[3], STDIN_FILENO);
+  }
+  ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,10 +1,13 @@
 #include "lockstep/net/ucx/ucx_link.h"
 
 #include <fmt/format.h>
+#include <openssl/crypto.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "lockstep/base/hmac.h"
 
 namespace lockstep::net::ucx {
 namespace {
@@ -32,7 +35,8 @@ Result<std::unique_ptr<UcxLink>> UcxLink::Create(std::shared_ptr<UcxWorker> work
                                                  PeerId peer, const std::string& address,
                                                  const LinkTokens& tokens,
                                                  internal::LinkSink& sink) {
-  auto link = std::make_unique<UcxLink>(std::move(worker), self, peer, tokens, sink);
+  LS_ASSIGN_OR_RETURN(const uint64_t number, RandomNonZero());
+  auto link = std::make_unique<UcxLink>(std::move(worker), self, peer, tokens, number, sink);
   const Lock lock(link->worker_->lock());
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -49,8 +53,13 @@ Result<std::unique_ptr<UcxLink>> UcxLink::Create(std::shared_ptr<UcxWorker> work
 }
 
 UcxLink::UcxLink(std::shared_ptr<UcxWorker> worker, PeerId self, PeerId peer,
-                 const LinkTokens& tokens, internal::LinkSink& sink)
-    : worker_(std::move(worker)), self_(self), peer_(peer), tokens_(tokens), sink_(sink) {}
+                 const LinkTokens& tokens, uint64_t number, internal::LinkSink& sink)
+    : worker_(std::move(worker)),
+      self_(self),
+      peer_(peer),
+      tokens_(tokens),
+      number_(number),
+      sink_(sink) {}
 
 UcxLink::~UcxLink() {
   Close();
@@ -63,13 +72,46 @@ Status UcxLink::Start() {
 
 void UcxLink::Greet() {
   const Lock lock(worker_->lock());
-  Post(std::make_unique<Message>(), kGreetingId);
+  // It may have failed already.
+  if (!failed_) {
+    Post(std::make_unique<Message>(), kGreetingId);
+  }
+}
+
+bool UcxLink::SaidByPeer(const Envelope& envelope) const {
+  return CRYPTO_memcmp(envelope.token.data(), tokens_.theirs.data(), envelope.token.size()) == 0;
+}
+
+void UcxLink::OnGreeting(const Envelope& envelope) {
+  if (!SaidByPeer(envelope) || envelope.link == 0 || failed_) {
+    return;
+  }
+  if (greeted_ && envelope.link != peer_number_) {
+    failed_ = true;
+    worker_->Report(this, {}, Unavailable("it has ended this connection, and connects anew"));
+    return;
+  }
+  greet_again_ = greet_again_ || envelope.link != peer_number_;
+  peer_number_ = envelope.link;
+  greeted_ = greeted_ || envelope.echo == number_;
+  worker_->reactor().Wake();
+}
+
+void UcxLink::OnEnd() {
+  if (!failed_) {
+    failed_ = true;
+    worker_->Report(this, {}, Unavailable("it has ended this connection"));
+  }
+}
+
+bool UcxLink::Expects(const Envelope& envelope) const {
+  return envelope.echo == number_ && SaidByPeer(envelope);
 }
 
 void UcxLink::Post(std::unique_ptr<Message> message, unsigned id) {
   Message& m = *message;
   m.link = this;
-  m.envelope = {self_, peer_, tokens_.mine};
+  m.envelope = {self_, peer_, tokens_.mine, number_, peer_number_};
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -138,7 +180,10 @@ void UcxLink::SendFrame(const Frame& frame, std::span<const std::byte> body) {
   message->bytes.insert(message->bytes.end(), body.begin(), body.end());
   {
     const Lock lock(worker_->lock());
-    if (!failed_) {
+    said_bye_ = said_bye_ || frame.type == FrameType::kBye;
+    if (!failed_ && (!greeted_ || !early_.empty())) {
+      early_.push_back(std::move(message));
+    } else if (!failed_) {
       Post(std::move(message));
     }
   }
@@ -187,12 +232,25 @@ bool UcxLink::CancelPull(uint64_t transfer) {
 
 bool UcxLink::Flushed() const {
   const Lock lock(worker_->lock());
-  return in_flight_ == 0 || failed_;
+  // What only the system has taken is lost if this process ends with input unread. The peer reads
+  // all of it, up to the bye, and then ends the connection.
+  return failed_ || (!said_bye_ && in_flight_ == 0 && early_.empty());
 }
 
 bool UcxLink::SendQueued() {
   bool worked = false;
-  while (!failed_ && !pushes_.empty()) {
+  if (greet_again_ && !failed_) {
+    greet_again_ = false;
+    Post(std::make_unique<Message>(), kGreetingId);
+    worked = true;
+  }
+  while (greeted_ && !failed_ && !early_.empty()) {
+    std::unique_ptr<Message> message = std::move(early_.front());
+    early_.pop_front();
+    Post(std::move(message));
+    worked = true;
+  }
+  while (greeted_ && !failed_ && !pushes_.empty()) {
     const std::shared_ptr<PushJob> job = pushes_.front();
     if (job->in_flight >= kChunksInFlight) {
       break;
@@ -229,8 +287,10 @@ bool UcxLink::SendQueued() {
 }
 
 bool UcxLink::HasWork() const {
-  return !finished_.empty() ||
-         (!failed_ && !pushes_.empty() && pushes_.front()->in_flight < kChunksInFlight);
+  const bool sends =
+      greeted_ &&
+      (!early_.empty() || (!pushes_.empty() && pushes_.front()->in_flight < kChunksInFlight));
+  return !finished_.empty() || (!failed_ && (greet_again_ || sends));
 }
 
 void UcxLink::OnMessage(std::span<const std::byte> message) {
@@ -283,8 +343,12 @@ void UcxLink::Close() {
   const std::lock_guard<std::recursive_mutex> poll_lock(worker_->reactor().poll_lock());
   worker_->RemoveLink(this);
   const Lock lock(worker_->lock());
+  if (!failed_ && greeted_) {
+    Post(std::make_unique<Message>(), kEndId);
+  }
   failed_ = true;
   pushes_.clear();
+  early_.clear();
   streams_.Clear();
   if (endpoint_ == nullptr) {
     return;

@@ -22,8 +22,11 @@ using internal::Frame;
 using internal::MoveDone;
 
 constexpr unsigned kMessageId = 1;
-// Sent once a link is ready: what a task sends before the peer's link exists would be lost.
+// What a task sends before the peer's link exists would be lost. So an end says its number when it
+// is ready, and again when it learns the peer's; frames go out once the peer has repeated it.
 constexpr unsigned kGreetingId = 2;
+// This end is no more. UCX tells the other one only when the whole process ends.
+constexpr unsigned kEndId = 3;
 
 struct LinkTokens {
   std::array<uint8_t, 16> mine;    // what we send
@@ -38,12 +41,10 @@ class UcxLink : public internal::Link {
                                                  const LinkTokens& tokens,
                                                  internal::LinkSink& sink);
   UcxLink(std::shared_ptr<UcxWorker> worker, PeerId self, PeerId peer, const LinkTokens& tokens,
-          internal::LinkSink& sink);
+          uint64_t number, internal::LinkSink& sink);
   ~UcxLink() override;
 
   PeerId peer() const { return peer_; }
-
-  const std::array<uint8_t, 16>& expected_token() const { return tokens_.theirs; }
 
   LinkKind kind() const override { return LinkKind::kUcx; }
 
@@ -63,6 +64,12 @@ class UcxLink : public internal::Link {
   void Close() override;
 
   // For the worker. With its lock:
+  bool greeted() const { return greeted_; }
+
+  void OnGreeting(const Envelope& envelope);
+  void OnEnd();
+  // Whether a frame is from the other end of this link, and not of a former one.
+  bool Expects(const Envelope& envelope) const;
   void OnMessage(std::span<const std::byte> message);
   bool SendQueued();
   bool HasWork() const;
@@ -92,11 +99,19 @@ class UcxLink : public internal::Link {
   const PeerId self_;
   const PeerId peer_;
   const LinkTokens tokens_;
+  const uint64_t number_;
   internal::LinkSink& sink_;
   internal::ChunkStreams streams_;
   ucp_ep_h endpoint_ = nullptr;
 
+  bool SaidByPeer(const Envelope& envelope) const;
+
   // With the worker's lock:
+  uint64_t peer_number_ = 0;
+  bool greeted_ = false;
+  bool greet_again_ = false;
+  bool said_bye_ = false;
+  std::deque<std::unique_ptr<Message>> early_;  // for when it is greeted
   std::deque<std::shared_ptr<PushJob>> pushes_;
   std::deque<MoveDone> finished_;
   int in_flight_ = 0;

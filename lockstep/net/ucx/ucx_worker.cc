@@ -1,7 +1,6 @@
 #include "lockstep/net/ucx/ucx_worker.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 
 #include <algorithm>
 #include <cstring>
@@ -88,6 +87,11 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::Create(internal::Reactor& reactor,
     status = ucp_worker_set_am_recv_handler(made->worker_, &handler);
   }
   if (status == UCS_OK) {
+    handler.id = kEndId;
+    handler.cb = &UcxWorker::OnEnd;
+    status = ucp_worker_set_am_recv_handler(made->worker_, &handler);
+  }
+  if (status == UCS_OK) {
     status = ucp_worker_get_efd(made->worker_, &made->event_fd_);
   }
   ucp_address_t* address = nullptr;
@@ -130,6 +134,11 @@ void UcxWorker::Stop() {
 void UcxWorker::AddLink(UcxLink* link) {
   const Lock lock(lock_);
   links_[link->peer()] = link;
+  // It may be of a former link of the peer; then another one comes.
+  const auto greeting = greetings_.find(link->peer());
+  if (greeting != greetings_.end()) {
+    link->OnGreeting(greeting->second);
+  }
 }
 
 void UcxWorker::RemoveLink(UcxLink* link) {
@@ -147,10 +156,7 @@ void UcxWorker::Report(UcxLink* link, std::vector<std::byte> frame, Status down)
 
 bool UcxWorker::Greeted(const UcxLink& link) {
   const Lock lock(lock_);
-  const auto found = greetings_.find(link.peer());
-  return found != greetings_.end() &&
-         CRYPTO_memcmp(found->second.token.data(), link.expected_token().data(),
-                       found->second.token.size()) == 0;
+  return link.greeted();
 }
 
 ucs_status_t UcxWorker::OnGreeting(void* self, const void* header, size_t header_bytes, void*,
@@ -159,30 +165,48 @@ ucs_status_t UcxWorker::OnGreeting(void* self, const void* header, size_t header
   Envelope envelope{};
   // One a task, so that strangers cannot fill memory.
   constexpr int32_t kMaxTasks = 1 << 16;
-  if (header_bytes == sizeof(envelope)) {
-    std::memcpy(&envelope, header, sizeof(envelope));
-    if (envelope.to == worker.self_ && envelope.from >= 0 && envelope.from < kMaxTasks) {
-      worker.greetings_[envelope.from] = envelope;
-    }
+  if (header_bytes != sizeof(envelope)) {
+    return UCS_OK;
+  }
+  std::memcpy(&envelope, header, sizeof(envelope));
+  if (envelope.to != worker.self_ || envelope.from < 0 || envelope.from >= kMaxTasks) {
+    return UCS_OK;
+  }
+  worker.greetings_[envelope.from] = envelope;
+  const auto found = worker.links_.find(envelope.from);
+  if (found != worker.links_.end()) {
+    found->second->OnGreeting(envelope);
+  }
+  return UCS_OK;
+}
+
+UcxLink* UcxWorker::Expecting(const void* header, size_t header_bytes) const {
+  Envelope envelope{};
+  if (header_bytes != sizeof(envelope)) {
+    return nullptr;
+  }
+  std::memcpy(&envelope, header, sizeof(envelope));
+  const auto found = links_.find(envelope.from);
+  const bool ours =
+      found != links_.end() && envelope.to == self_ && found->second->Expects(envelope);
+  return ours ? found->second : nullptr;
+}
+
+ucs_status_t UcxWorker::OnEnd(void* self, const void* header, size_t header_bytes, void*, size_t,
+                              const ucp_am_recv_param_t*) {
+  if (UcxLink* link = static_cast<UcxWorker*>(self)->Expecting(header, header_bytes)) {
+    link->OnEnd();
   }
   return UCS_OK;
 }
 
 ucs_status_t UcxWorker::OnMessage(void* self, const void* header, size_t header_bytes, void* data,
                                   size_t bytes, const ucp_am_recv_param_t* param) {
-  auto& worker = *static_cast<UcxWorker*>(self);
-  Envelope envelope{};
-  if (header_bytes != sizeof(envelope) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
-    return UCS_OK;  // not ours: dropped
+  UcxLink* link = static_cast<UcxWorker*>(self)->Expecting(header, header_bytes);
+  // What is not ours is dropped.
+  if (link != nullptr && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
+    link->OnMessage({static_cast<const std::byte*>(data), bytes});
   }
-  std::memcpy(&envelope, header, sizeof(envelope));
-  const auto found = worker.links_.find(envelope.from);
-  if (found == worker.links_.end() || envelope.to != worker.self_ ||
-      CRYPTO_memcmp(envelope.token.data(), found->second->expected_token().data(),
-                    envelope.token.size()) != 0) {
-    return UCS_OK;
-  }
-  found->second->OnMessage({static_cast<const std::byte*>(data), bytes});
   return UCS_OK;
 }
 

@@ -25,11 +25,13 @@ namespace lockstep::net::ucx {
 
 class UcxLink;
 
-// In front of every frame.
+// In front of every frame. Each end of a link has a number of its own; 0 while it is not known.
 struct Envelope {
   int32_t from;
   int32_t to;
   std::array<uint8_t, 16> token;
+  uint64_t link;  // the sender's
+  uint64_t echo;  // the receiver's, as the sender knows it
 };
 
 class UcxWorker : public internal::Poller, public std::enable_shared_from_this<UcxWorker> {
@@ -53,7 +55,7 @@ class UcxWorker : public internal::Poller, public std::enable_shared_from_this<U
   internal::Reactor& reactor() { return reactor_; }
 
   void AddLink(UcxLink* link);
-  // True if the peer of this link has said that it has a link to us.
+  // True if the peer of this link has said that it knows it.
   bool Greeted(const UcxLink& link);
   void RemoveLink(UcxLink* link);
   // With the lock: what UCX reported of a link, to be handed on later.
@@ -76,8 +78,13 @@ class UcxWorker : public internal::Poller, public std::enable_shared_from_this<U
 
   static ucs_status_t OnGreeting(void* self, const void* header, size_t header_bytes, void* data,
                                  size_t bytes, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnEnd(void* self, const void* header, size_t header_bytes, void* data,
+                            size_t bytes, const ucp_am_recv_param_t* param);
   static ucs_status_t OnMessage(void* self, const void* header, size_t header_bytes, void* data,
                                 size_t bytes, const ucp_am_recv_param_t* param);
+
+  // The link at whose other end this was sent; null if there is none. With the lock.
+  UcxLink* Expecting(const void* header, size_t header_bytes) const;
 
   internal::Reactor& reactor_;
   const PeerId self_;
@@ -90,7 +97,7 @@ class UcxWorker : public internal::Poller, public std::enable_shared_from_this<U
   std::recursive_mutex lock_;
   std::map<PeerId, UcxLink*> links_;
   std::deque<Arrival> arrivals_;
-  std::map<PeerId, Envelope> greetings_;  // the last one of each
+  std::map<PeerId, Envelope> greetings_;  // the last one of each, for links that are to come
 };
 
 Status UcxError(const char* what, ucs_status_t status);
