@@ -8,10 +8,11 @@
 namespace lockstep::collective {
 namespace {
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 3> kNames = {{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 4> kNames = {{
     {Algorithm::kAuto, "auto"},
     {Algorithm::kGather, "gather"},
     {Algorithm::kPairwise, "pairwise"},
+    {Algorithm::kShared, "shared"},
 }};
 
 }  // namespace

@@ -3,6 +3,7 @@
 //
 //   kGather     everybody sends to everybody what the other needs; who needs a result combines it
 //   kPairwise   each member owns a slice, gets all nodes of it and combines it; slices are gathered
+//   kShared     reductions between members of one host, in shared memory
 //
 // Which one is used follows from the call and the group alone, so that all members choose the same.
 #pragma once
@@ -14,9 +15,9 @@
 
 namespace lockstep::collective {
 
-enum class Algorithm { kAuto, kGather, kPairwise };
+enum class Algorithm { kAuto, kGather, kPairwise, kShared };
 
-// "auto", "gather", "pairwise".
+// "auto", "gather", "pairwise", "shared".
 std::string_view AlgorithmName(Algorithm algorithm);
 Result<Algorithm> ParseAlgorithm(std::string_view name);
 

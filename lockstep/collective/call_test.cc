@@ -31,7 +31,8 @@ TEST(CallTest, DescribesWhatMembersMustAgreeOn) {
 }
 
 TEST(CallTest, AlgorithmsHaveNames) {
-  for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kGather, Algorithm::kPairwise}) {
+  for (const Algorithm algorithm :
+       {Algorithm::kAuto, Algorithm::kGather, Algorithm::kPairwise, Algorithm::kShared}) {
     const Result<Algorithm> parsed = ParseAlgorithm(AlgorithmName(algorithm));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(*parsed, algorithm);

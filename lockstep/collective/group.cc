@@ -14,6 +14,8 @@ using internal::CallIo;
 using internal::CallQueue;
 using internal::CallRun;
 using internal::GroupInfo;
+using internal::SharedMemory;
+using internal::SharedRegions;
 
 namespace {
 
@@ -70,14 +72,18 @@ class Group::Impl {
 
   const GroupInfo& info() const { return info_; }
 
-  const std::shared_ptr<CallQueue>& queue() const { return queue_; }
+  const std::shared_ptr<CallQueue>& queue() const {
+    return queue_;
+  }  // Call 0: that all members create the same group, and whether they share memory.
 
-  // Call 0: that all members create the same group.
-  Status Meet(const std::string& description, const Deadline& deadline) {
-    CallIo io(info_, 0, description, deadline);
-    const Status met = io.Meet({}, {});
+  Status Meet(const std::string& description, bool shared_memory, const Deadline& deadline) {
+    const Status met = MeetAndMap(description, shared_memory, deadline);
     return met.ok() ? met : Break(met).With("Group::Create");
   }
+
+  SharedRegions& regions() { return regions_; }
+
+  bool shares_memory() const { return memory_ != nullptr; }
 
   Status status() const {
     MutexLock lock(mu_);
@@ -85,13 +91,48 @@ class Group::Impl {
   }
 
  private:
+  // Sends every other member a number, and takes theirs.
+  Status Exchange(CallIo& io, uint64_t mine, std::vector<uint64_t>* theirs) {
+    theirs->assign(info_.tasks.size(), mine);
+    std::vector<internal::Parcel> parcels;
+    std::vector<internal::Slot> slots;
+    for (int member = 0; member < info_.members(); ++member) {
+      if (member != info_.self) {
+        parcels.push_back({member, &mine, sizeof(mine)});
+        slots.push_back({member, &(*theirs)[static_cast<size_t>(member)], sizeof(mine)});
+      }
+    }
+    return io.Meet(parcels, slots);
+  }
+
+  Status MeetAndMap(const std::string& description, bool shared_memory, const Deadline& deadline) {
+    CallIo io(info_, 0, description, deadline, nullptr);
+    std::unique_ptr<SharedMemory> memory;
+    if (shared_memory && info_.members() > 1) {
+      Result<std::unique_ptr<SharedMemory>> made = SharedMemory::Create(info_);
+      memory = made.ok() ? std::move(made).value() : nullptr;
+    }
+    std::vector<uint64_t> numbers;
+    LS_TRY(Exchange(io, memory != nullptr ? memory->region_number() : 0, &numbers));
+    if (std::find(numbers.begin(), numbers.end(), 0) != numbers.end()) {
+      return OkStatus();
+    }
+    // Who cannot map is known to all before anybody counts on it.
+    const Status mapped = memory->Map(numbers, deadline);
+    LS_TRY(Exchange(io, mapped.ok() ? 1 : 0, &numbers));
+    if (std::find(numbers.begin(), numbers.end(), 0) == numbers.end()) {
+      memory_ = std::move(memory);
+    }
+    return OkStatus();
+  }
+
   // One at a time, in order of the calls.
   Status Execute(const Call& call, const Deadline& deadline) {
     LS_TRY(status());
     const uint64_t sequence = ++sequence_;
     const std::string description = Describe(call);
-    CallIo io(info_, sequence, description, deadline);
-    CallRun run{.call = call, .group = info_, .io = io, .scratch = scratch_};
+    CallIo io(info_, sequence, description, deadline, memory_.get());
+    CallRun run{.call = call, .group = info_, .io = io, .scratch = scratch_, .regions = regions_};
     const Status ended = Carry(run);
     if (ended.ok()) {
       return ended;
@@ -112,6 +153,8 @@ class Group::Impl {
     switch (internal::ChooseAlgorithm(run)) {
       case Algorithm::kPairwise:
         return internal::RunPairwise(run);
+      case Algorithm::kShared:
+        return internal::RunShared(run);
       case Algorithm::kAuto:
       case Algorithm::kGather:
         break;
@@ -122,6 +165,9 @@ class Group::Impl {
   // Ends everything of the group, here and at the other members.
   Status Break(const Status& why) {
     const Status bare = internal::WithoutContext(why);
+    if (memory_ != nullptr) {
+      memory_->Break();
+    }
     info_.transport.AbortScope(info_.scope, bare);
     for (const net::PeerId task : info_.tasks) {
       if (task != info_.transport.self()) {
@@ -137,6 +183,8 @@ class Group::Impl {
   const GroupInfo info_;
   uint64_t sequence_ = 0;      // of the latest call
   internal::Scratch scratch_;  // of the call that is running
+  SharedRegions regions_;
+  std::unique_ptr<SharedMemory> memory_;  // null: messages only
   mutable Mutex mu_;
   Status broken_ LS_GUARDED_BY(mu_);
   std::shared_ptr<CallQueue> queue_;
@@ -154,7 +202,7 @@ Result<std::unique_ptr<Group>> Group::Create(net::Transport& transport, const Gr
   const auto self = std::find(checked.tasks.begin(), checked.tasks.end(), transport.self());
   auto impl = std::make_unique<Impl>(transport, checked, scope,
                                      static_cast<int>(self - checked.tasks.begin()));
-  LS_TRY(impl->Meet(DescribeGroup(transport, checked), deadline));
+  LS_TRY(impl->Meet(DescribeGroup(transport, checked), checked.shared_memory, deadline));
   return std::make_unique<Group>(Token(), std::move(impl));
 }
 
@@ -178,6 +226,10 @@ const ReplicaMap& Group::map() const {
   return impl_->info().map;
 }
 
+Result<std::shared_ptr<net::Region>> Group::Allocate(size_t bytes) {
+  return impl_->regions().Allocate(impl_->info().transport, bytes);
+}
+
 Status Group::Run(Call call, const Deadline& deadline) {
   CallQueue& queue = *impl_->queue();
   return queue.Wait(*queue.Add(std::move(call), deadline, nullptr, false));
@@ -186,6 +238,10 @@ Status Group::Run(Call call, const Deadline& deadline) {
 Work Group::Start(Call call, const Deadline& deadline, Done done) {
   const std::shared_ptr<CallQueue>& queue = impl_->queue();
   return {queue, queue->Add(std::move(call), deadline, std::move(done), true)};
+}
+
+bool Group::shares_memory() const {
+  return impl_->shares_memory();
 }
 
 Status Group::status() const {

@@ -38,6 +38,8 @@ struct GroupOptions {
   uint64_t generation = 0;
   std::vector<net::PeerId> tasks = {};  // member i is tasks[i]
   int64_t replicas = 0;                 // logical replicas, dealt out by ReplicaMap; one each if 0
+  // Members of one host reduce in shared memory; if one says no, all do without.
+  bool shared_memory = true;
 };
 
 class Group {
@@ -68,11 +70,18 @@ class Group {
   // Which member holds which replicas.
   const ReplicaMap& map() const;
 
+  // Memory of at least `bytes`, zeros at first, that members of the same host can map: large
+  // reductions whose inputs and outputs all lie in such memory copy nothing. Peers that have mapped
+  // it keep it until the end of the group. Errors: ResourceExhausted.
+  Result<std::shared_ptr<net::Region>> Allocate(size_t bytes);
+
   // Carries the call out on this thread.
   Status Run(Call call, const Deadline& deadline);
   // Begins it on a thread of the group. `done`, if there is one, is called on that thread (or on
   // one that waits) before Wait returns, and must not wait for calls of this group.
-  Work Start(Call call, const Deadline& deadline, Done done = nullptr);
+  Work Start(Call call, const Deadline& deadline,
+             Done done = nullptr);  // True if the members reduce in shared memory.
+  bool shares_memory() const;
 
   // Why the group is broken, or OK.
   Status status() const;

@@ -67,33 +67,50 @@ class Outcomes {
   std::map<PeerId, Status> outcomes_ LS_GUARDED_BY(mu_);
 };
 
-std::unique_ptr<Group> Create(SimNetwork& network, PeerId task) {
-  net::Transport& transport = network.transport(task);
-  Result<std::unique_ptr<Group>> group =
-      Group::Create(transport, {.name = "g", .tasks = All(network)}, transport.After(seconds(10)));
-  EXPECT_TRUE(group.ok()) << group.status().ToString();
-  return group.ok() ? std::move(group).value() : nullptr;
-}
-
-// Every task runs what `call` makes for it; the outcomes.
-void RunEach(SimNetwork& network, Outcomes& outcomes,
-             const std::function<Status(PeerId, Group&)>& call) {
-  net::RunTasks(network, [&](PeerId task) {
-    const auto group = Create(network, task);
-    ASSERT_NE(group, nullptr);
-    const Status first = call(task, *group);
-    outcomes.Set(task, first);
-    if (!first.ok()) {
-      // Broken from then on, for the same reason.
-      EXPECT_EQ(group->status().ToString(), first.ToString());
-      const Status second =
-          group->Run(BarrierCall("after"), network.transport(task).After(seconds(10)));
-      EXPECT_EQ(second.ToString(), first.ToString());
+// With and without shared memory.
+class GroupTest : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<Group> Create(SimNetwork& network, PeerId task) const {
+    net::Transport& transport = network.transport(task);
+    Result<std::unique_ptr<Group>> group =
+        Group::Create(transport, {.name = "g", .tasks = All(network), .shared_memory = GetParam()},
+                      transport.After(seconds(10)));
+    EXPECT_TRUE(group.ok()) << group.status().ToString();
+    if (!group.ok()) {
+      return nullptr;
     }
-  });
-}
+    EXPECT_EQ((*group)->shares_memory(), GetParam());
+    return std::move(group).value();
+  }
 
-TEST(GroupTest, ADifferenceIsAnErrorAtAllThatNamesBothSides) {
+  // Every task runs what `call` makes for it; the outcomes.
+  void RunEach(SimNetwork& network, Outcomes& outcomes,
+               const std::function<Status(PeerId, Group&)>& call) const {
+    net::RunTasks(network, [&](PeerId task) {
+      const auto group = Create(network, task);
+      ASSERT_NE(group, nullptr);
+      const Status first = call(task, *group);
+      outcomes.Set(task, first);
+      if (!first.ok()) {
+        // Broken from then on, for the same reason.
+        EXPECT_EQ(group->status().ToString(), first.ToString());
+        const Status second =
+            group->Run(BarrierCall("after"), network.transport(task).After(seconds(10)));
+        EXPECT_EQ(second.ToString(), first.ToString());
+      }
+    });
+  }
+};
+
+// Where members must send messages for something to happen to them.
+class MessageGroupTest : public GroupTest {};
+
+INSTANTIATE_TEST_SUITE_P(Memory, GroupTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "shared" : "messages"; });
+INSTANTIATE_TEST_SUITE_P(Memory, MessageGroupTest, testing::Values(false),
+                         [](const auto&) { return "messages"; });
+
+TEST_P(GroupTest, ADifferenceIsAnErrorAtAllThatNamesBothSides) {
   std::vector<float> value(100);
   const auto reduce = [&](const CallSpec& spec) {
     return AllReduceCall(spec, {value.data()}, value.data());
@@ -128,7 +145,7 @@ TEST(GroupTest, ADifferenceIsAnErrorAtAllThatNamesBothSides) {
   }
 }
 
-TEST(GroupTest, CallsInAnotherOrderAreAnErrorAtAll) {
+TEST_P(GroupTest, CallsInAnotherOrderAreAnErrorAtAll) {
   SimNetwork network(Tasks(3));
   Outcomes outcomes;
   RunEach(network, outcomes, [&](PeerId task, Group& group) {
@@ -144,7 +161,7 @@ TEST(GroupTest, CallsInAnotherOrderAreAnErrorAtAll) {
   outcomes.ExpectAll(3, StatusCode::kInvalidArgument, {"'first'", "'second'", "task:2"});
 }
 
-TEST(GroupTest, ACallThatDoesNotFitIsAnErrorAtAll) {
+TEST_P(GroupTest, ACallThatDoesNotFitIsAnErrorAtAll) {
   SimNetwork network(Tasks(3));
   Outcomes outcomes;
   RunEach(network, outcomes, [&](PeerId task, Group& group) {
@@ -155,7 +172,7 @@ TEST(GroupTest, ACallThatDoesNotFitIsAnErrorAtAll) {
   outcomes.ExpectAll(3, StatusCode::kInvalidArgument, {"/job:worker/task:1", "no buffer"});
 }
 
-TEST(GroupTest, AllThatDoNotComeAreNamed) {
+TEST_P(GroupTest, AllThatDoNotComeAreNamed) {
   SimNetwork network(Tasks(4));
   Outcomes outcomes;
   RunEach(network, outcomes, [&](PeerId task, Group& group) -> Status {
@@ -176,7 +193,7 @@ TEST(GroupTest, AllThatDoNotComeAreNamed) {
   }
 }
 
-TEST(GroupTest, ALateMemberLearnsThatItIsTooLate) {
+TEST_P(GroupTest, ALateMemberLearnsThatItIsTooLate) {
   SimNetwork network(Tasks(3));
   Outcomes outcomes;
   RunEach(network, outcomes, [&](PeerId task, Group& group) {
@@ -197,7 +214,7 @@ TEST(GroupTest, ALateMemberLearnsThatItIsTooLate) {
                      {"/job:worker/task:2 did not come within 1.000 s"});
 }
 
-TEST(GroupTest, ALostMemberIsNamedAtOnce) {
+TEST_P(MessageGroupTest, ALostMemberIsNamedAtOnce) {
   for (const Algorithm algorithm : {Algorithm::kGather, Algorithm::kPairwise}) {
     for (const int64_t message : {2, 3, 5, 7}) {
       SimNetwork network(Tasks(3));
@@ -225,7 +242,7 @@ TEST(GroupTest, ALostMemberIsNamedAtOnce) {
   }
 }
 
-TEST(GroupTest, ASilentMemberIsLostWithinTwoHeartbeats) {
+TEST_P(MessageGroupTest, ASilentMemberIsLostWithinTwoHeartbeats) {
   SimOptions options = Tasks(3);
   options.heartbeat = milliseconds(200);
   SimNetwork network(options);
@@ -252,7 +269,45 @@ TEST(GroupTest, ASilentMemberIsLostWithinTwoHeartbeats) {
   }
 }
 
-TEST(GroupTest, DelaysChangeNothing) {
+TEST_P(GroupTest, AMemberThatIsLostMeanwhileIsNamedAtOnce) {
+  SimOptions options = Tasks(3);
+  options.virtual_time = false;
+  SimNetwork network(options);
+  Outcomes outcomes;
+  RunEach(network, outcomes, [&](PeerId task, Group& group) {
+    std::vector<float> value(1000);
+    Status status;
+    for (int calls = 0; status.ok(); ++calls) {
+      if (task == 0 && calls == 10) {
+        network.KillTask(2, network.now());
+      }
+      status = group.Run(AllReduceCall(Spec(1000), {value.data()}, value.data()),
+                         network.transport(task).After(seconds(60)));
+    }
+    return status;
+  });
+  for (const PeerId task : {0, 1}) {
+    const Status status = outcomes.Of(task);
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+    EXPECT_NE(status.message().find("/job:worker/task:2 is lost"), std::string::npos)
+        << status.ToString();
+  }
+}
+
+TEST_P(GroupTest, OneThatDoesWithoutSharedMemoryMakesAllDoWithout) {
+  SimNetwork network(Tasks(3));
+  net::RunTasks(network, [&](PeerId task) {
+    net::Transport& transport = network.transport(task);
+    auto group = Group::Create(
+        transport, {.name = "h", .tasks = All(network), .shared_memory = GetParam() && task != 1},
+        transport.After(seconds(10)));
+    ASSERT_TRUE(group.ok()) << group.status().ToString();
+    EXPECT_FALSE((*group)->shares_memory());
+    EXPECT_TRUE((*group)->Run(BarrierCall("b"), transport.After(seconds(10))).ok());
+  });
+}
+
+TEST_P(GroupTest, DelaysChangeNothing) {
   SimOptions options = Tasks(4);
   options.jitter = milliseconds(20);
   options.reorder = true;
@@ -272,7 +327,7 @@ TEST(GroupTest, DelaysChangeNothing) {
   outcomes.ExpectAll(4, StatusCode::kOk, {});
 }
 
-TEST(GroupTest, MembersThatCreateDifferentGroupsAllFail) {
+TEST(CreateGroupTest, MembersThatCreateDifferentGroupsAllFail) {
   SimNetwork network(Tasks(3));
   Outcomes outcomes;
   net::RunTasks(network, [&](PeerId task) {
@@ -287,7 +342,7 @@ TEST(GroupTest, MembersThatCreateDifferentGroupsAllFail) {
   EXPECT_LT(network.now(), seconds(1));
 }
 
-TEST(GroupTest, OptionsThatMakeNoSenseAreRefused) {
+TEST(CreateGroupTest, OptionsThatMakeNoSenseAreRefused) {
   SimNetwork network(Tasks(2));
   const auto refused = [&](const GroupOptions& options, const std::string& text) {
     const Status status =
@@ -303,7 +358,7 @@ TEST(GroupTest, OptionsThatMakeNoSenseAreRefused) {
   refused({.name = "g", .tasks = {0}, .replicas = -1}, "-1 replicas");
 }
 
-TEST(GroupTest, AGroupOfAnotherGenerationFollowsABrokenOne) {
+TEST_P(GroupTest, AGroupOfAnotherGenerationFollowsABrokenOne) {
   SimNetwork network(Tasks(2));
   net::RunTasks(network, [&](PeerId task) {
     net::Transport& transport = network.transport(task);
@@ -319,7 +374,7 @@ TEST(GroupTest, AGroupOfAnotherGenerationFollowsABrokenOne) {
   EXPECT_EQ(network.transport(0).num_pending(), 0);
 }
 
-TEST(GroupTest, ClosingEndsWhatHasNotBegun) {
+TEST_P(GroupTest, ClosingEndsWhatHasNotBegun) {
   SimOptions options = Tasks(2);
   options.virtual_time = false;
   SimNetwork network(options);

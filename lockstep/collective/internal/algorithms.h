@@ -9,6 +9,7 @@
 #include "lockstep/collective/call.h"
 #include "lockstep/collective/internal/call_io.h"
 #include "lockstep/collective/internal/group_info.h"
+#include "lockstep/collective/internal/shared_regions.h"
 #include "lockstep/tensor/buffer.h"
 
 namespace lockstep::collective::internal {
@@ -28,6 +29,7 @@ struct CallRun {
   const GroupInfo& group;
   CallIo& io;
   Scratch& scratch;
+  SharedRegions& regions;
 
   size_t element_bytes() const { return DTypeSize(call.spec.dtype); }
 
@@ -41,6 +43,9 @@ Status RunGather(CallRun& run);
 
 // all_reduce and reduce (Algorithm::kPairwise).
 Status RunPairwise(CallRun& run);
+
+// Reductions, where io.shared_memory() is there (Algorithm::kShared).
+Status RunShared(CallRun& run);
 
 // Which algorithm a call takes: the one that it asks for where that can carry it out.
 Algorithm ChooseAlgorithm(const CallRun& run);

@@ -11,6 +11,7 @@ namespace {
 
 // A greeting of another call than expected may be larger than ours, but not by much.
 constexpr uint64_t kMaxGreetingBytes = uint64_t{64} << 20;
+constexpr uint64_t kMeetingStage = 0;
 
 net::MessageHeader BytesHeader(size_t bytes) {
   net::MessageHeader header;
@@ -22,8 +23,12 @@ net::MessageHeader BytesHeader(size_t bytes) {
 }  // namespace
 
 CallIo::CallIo(const GroupInfo& group, uint64_t sequence, std::string_view description,
-               const Deadline& deadline)
-    : group_(group), sequence_(sequence), description_(description), deadline_(deadline) {}
+               const Deadline& deadline, SharedMemory* memory)
+    : group_(group),
+      sequence_(sequence),
+      description_(description),
+      deadline_(deadline),
+      memory_(memory) {}
 
 // The length of the description, the description, the parcels.
 std::vector<std::byte> CallIo::Greeting(int member, std::span<const Parcel> parcels) const {
@@ -80,7 +85,11 @@ Status CallIo::OnGreeting(int member, std::span<const std::byte> greeting,
 }
 
 Status CallIo::Meet(std::span<const Parcel> parcels, std::span<const Slot> slots) {
-  const net::MessageKey key{.scope = group_.scope, .step = sequence_, .item = 0};
+  if (memory_ != nullptr) {
+    LS_TRY(memory_->Meet(description_, deadline_));
+    return Move(kMeetingStage, parcels, slots);
+  }
+  const net::MessageKey key{.scope = group_.scope, .step = sequence_, .item = kMeetingStage};
   const auto members = static_cast<size_t>(group_.members());
   std::vector<std::vector<std::byte>> outgoing(members);
   std::vector<std::vector<std::byte>> incoming(members);

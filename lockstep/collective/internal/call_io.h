@@ -1,6 +1,6 @@
-// CallIo: the messages of one call. It begins with a meeting: every member sends every other one
-// the description of the call, with small data behind it. So each knows that all came, and that all
-// mean the same call, before anything else is moved.
+// CallIo: what members exchange in one call. It begins with a meeting: every member sends every
+// other one the description of the call, with small data behind it. So each knows that all came,
+// and that all mean the same call, before anything else is moved.
 //
 //   LS_TRY(io.Meet(parcels, slots));                     small data
 //   LS_TRY(io.Meet({}, {}));  LS_TRY(io.Move(1, parcels, slots));   large
@@ -17,6 +17,7 @@
 
 #include "lockstep/collective/internal/group_info.h"
 #include "lockstep/collective/internal/operations.h"
+#include "lockstep/collective/internal/shared_memory.h"
 
 namespace lockstep::collective::internal {
 
@@ -36,9 +37,10 @@ struct Slot {
 
 class CallIo {
  public:
-  // `sequence` counts the calls of the group from 1, `description` is Describe(call).
+  // `sequence` counts the calls of the group from 1, `description` is Describe(call). With
+  // `memory`, which may be null, members meet there instead of by messages.
   CallIo(const GroupInfo& group, uint64_t sequence, std::string_view description,
-         const Deadline& deadline);
+         const Deadline& deadline, SharedMemory* memory);
 
   // Sends and receives parcels with the meeting, those of one member one behind the other. All
   // members must know whose parcels to whom have how many bytes. Errors: InvalidArgument that names
@@ -49,6 +51,11 @@ class CallIo {
   Status Move(uint64_t stage, std::span<const Parcel> parcels, std::span<const Slot> slots);
   void Send(uint64_t stage, const Parcel& parcel, Operations& operations);
   void Receive(uint64_t stage, const Slot& slot, Operations& operations);
+
+  // One more step of the shared memory, which there must be.
+  Status Step(const char* what) { return memory_->Step(deadline_, what); }
+
+  SharedMemory* shared_memory() const { return memory_; }
 
   const Deadline& deadline() const { return deadline_; }
 
@@ -61,6 +68,7 @@ class CallIo {
   const uint64_t sequence_;
   const std::string_view description_;
   const Deadline deadline_;
+  SharedMemory* const memory_;
 };
 
 // Data of up to this size goes along with the meeting.

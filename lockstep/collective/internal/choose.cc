@@ -29,12 +29,17 @@ Result<std::vector<void*>> Scratch::Take(size_t count, size_t bytes) {
 }
 
 Algorithm ChooseAlgorithm(const CallRun& run) {
+  const Algorithm asked = run.call.spec.algorithm;
+  const bool shared = run.io.shared_memory() != nullptr && run.call.reduces();
+  if (shared && (asked == Algorithm::kAuto || asked == Algorithm::kShared)) {
+    return Algorithm::kShared;
+  }
   const bool whole = run.call.kind == CallKind::kAllReduce || run.call.kind == CallKind::kReduce;
   if (!whole) {
     return Algorithm::kGather;
   }
-  if (run.call.spec.algorithm != Algorithm::kAuto) {
-    return run.call.spec.algorithm;
+  if (asked == Algorithm::kGather || asked == Algorithm::kPairwise) {
+    return asked;
   }
   const size_t sent = run.bytes() * static_cast<size_t>(run.group.members() - 1);
   return sent <= kGatherBytes ? Algorithm::kGather : Algorithm::kPairwise;

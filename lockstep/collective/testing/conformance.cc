@@ -19,12 +19,17 @@ constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, Re
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
                              DType::kInt64};
 constexpr int64_t kReplicas[] = {1, 2, 5, 8, 17};
-constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kGather, Algorithm::kPairwise};
+constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kGather, Algorithm::kPairwise,
+                                     Algorithm::kShared};
 
 std::unique_ptr<Group> MakeGroup(net::Transport& transport, const std::string& name,
                                  std::vector<net::PeerId> tasks, int64_t replicas) {
   Result<std::unique_ptr<Group>> group =
-      Group::Create(transport, {.name = name, .tasks = std::move(tasks), .replicas = replicas},
+      Group::Create(transport,
+                    {.name = name,
+                     .tasks = std::move(tasks),
+                     .replicas = replicas,
+                     .shared_memory = CollectiveConformance::GetParam().shared_memory},
                     transport.After(seconds(20)));
   EXPECT_TRUE(group.ok()) << group.status().ToString();
   return group.ok() ? std::move(group).value() : nullptr;
@@ -143,7 +148,7 @@ TEST_P(CollectiveConformance, EveryTypeAndOperation) {
 TEST_P(CollectiveConformance, LargeValuesInPlace) {
   const int members = GetParam().members.back();
   // Slices of several segments, and of unequal ones.
-  const int64_t elements = members <= 3 ? 3'200'003 : 100'003;
+  const int64_t elements = members <= 3 ? 1'700'003 : 100'003;
   const ReductionCase reduction = MakeReductionCase(
       {.name = "large", .op = ReduceOp::kMean, .shape = Shape{elements}}, members, members);
   const auto cluster = GetParam().make(members);
@@ -232,6 +237,60 @@ void CheckAllToAll(Group& group, int64_t scale, const Deadline& deadline) {
     ASSERT_TRUE(status.ok()) << status.ToString();
     ExpectBytes(output, expected.data(), expected.size(), even ? "even" : "uneven");
   }
+}
+
+TEST_P(CollectiveConformance, LargeValuesInMemoryThatPeersMap) {
+  const int members = GetParam().members.back();
+  // The last member has a node that is cut off, others several; slices are no multiples of a line.
+  const int64_t replicas = 3 * members - 1;
+  std::vector<ReductionCase> cases;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    cases.push_back(MakeReductionCase(
+        {.name = "mapped", .op = ReduceOp::kMean, .dtype = dtype, .shape = Shape{100'003}},
+        replicas, members));
+  }
+  const auto cluster = GetParam().make(members);
+  cluster->RunTasks([&](net::PeerId task) {
+    net::Transport& transport = cluster->transport(task);
+    const auto group = MakeGroup(transport, "mapped", AllTasks(members), replicas);
+    ASSERT_NE(group, nullptr);
+    for (const ReductionCase& reduction : cases) {
+      const size_t bytes = reduction.expected.size();
+      const std::vector<const void*> nodes = NodesOf(reduction, *group);
+      // Nodes and output in one region, away from its beginning; the last one does without.
+      const auto region = group->Allocate((nodes.size() + 1) * (bytes + 64) + 64);
+      ASSERT_TRUE(region.ok()) << region.status().ToString();
+      for (const bool all : {true, false}) {
+        const bool mapped = all || task != members - 1;
+        Bytes own((nodes.size() + 1) * (bytes + 64) + 64);
+        std::byte* at = mapped ? static_cast<std::byte*>((*region)->data()) : own.data();
+        std::vector<const void*> inputs;
+        for (const void* node : nodes) {
+          at += 64;
+          std::memcpy(at, node, bytes);
+          inputs.push_back(at);
+          at += bytes;
+        }
+        const auto run = [&](Call call, int64_t begin, int64_t count) {
+          const Status status = group->Run(call, transport.After(seconds(20)));
+          ASSERT_TRUE(status.ok()) << status.ToString();
+          const size_t element = DTypeSize(reduction.spec.dtype);
+          EXPECT_EQ(std::memcmp(call.output,
+                                reduction.expected.data() + static_cast<size_t>(begin) * element,
+                                static_cast<size_t>(count) * element),
+                    0)
+              << Describe(call);
+        };
+        CallSpec spec = reduction.spec;
+        const int64_t elements = spec.shape.num_elements();
+        const Part mine = EvenPart(elements, members, task);
+        run(ReduceScatterCall(spec, inputs, at + 64), mine.begin, mine.count);
+        run(AllReduceCall(spec, inputs, at + 64), 0, elements);
+        spec.root = 0;
+        run(ReduceCall(spec, inputs, at + 64), 0, task == 0 ? elements : 0);
+      }
+    }
+  });
 }
 
 TEST_P(CollectiveConformance, MovesWhatIsNotReduced) {

@@ -19,6 +19,7 @@ struct Kind {
   std::function<std::unique_ptr<net::testing::TestCluster>(int num_tasks)> make;
   std::vector<int> members;  // numbers of members to test with
   bool threads = true;       // calls may be started in the background
+  bool shared_memory = true;
 };
 
 inline void PrintTo(const Kind& kind, std::ostream* out) {

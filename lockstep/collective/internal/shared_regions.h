@@ -1,0 +1,30 @@
+// SharedRegions: the memory that this task has allocated for a group and that its peers can map.
+// Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "lockstep/base/mutex.h"
+#include "lockstep/collective/internal/shared_memory.h"
+#include "lockstep/net/transport.h"
+
+namespace lockstep::collective::internal {
+
+class SharedRegions {
+ public:
+  // At least `bytes`, zeros.
+  Result<std::shared_ptr<net::Region>> Allocate(net::Transport& transport, size_t bytes)
+      LS_EXCLUDES(mu_);
+
+  // The region that [data, data + bytes) lies in, if there is one.
+  std::optional<SharedPlace> Find(const void* data, size_t bytes) LS_EXCLUDES(mu_);
+
+ private:
+  Mutex mu_;
+  std::map<const std::byte*, std::weak_ptr<net::Region>> regions_ LS_GUARDED_BY(mu_);
+};
+
+}  // namespace lockstep::collective::internal
