@@ -40,10 +40,6 @@ Status CheckPath(const std::string& path);
 // What is said of a path that is no regular file but of this mode.
 Status NotRegular(const std::string& path, unsigned int mode);
 
-// The file that `path` stands for: the target of a symbolic link, otherwise `path`. What is there
-// and is not a regular file is refused, because a rename would replace it.
-Result<std::string> ResolveTarget(const std::string& path);
-
 struct OpenedFile {
   Descriptor fd;
   uint64_t size;

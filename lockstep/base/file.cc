@@ -7,15 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/base/path.h"
 #include "lockstep/base/quote.h"
 
 namespace lockstep {
@@ -80,14 +79,6 @@ Status ReadAll(int fd, const std::string& path, uint64_t max_bytes, std::string&
   }
 }
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) {
-    return ".";
-  }
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Writes, synchronises and closes; the file exists under its temporary name afterwards. Errors name
 // `path`, which the user knows.
 Status FillTemporary(Descriptor& fd, const std::string& path, std::string_view content) {
@@ -102,29 +93,6 @@ Status FillTemporary(Descriptor& fd, const std::string& path, std::string_view c
 }
 
 }  // namespace
-
-Result<std::string> internal::ResolveTarget(const std::string& path) {
-  struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0) {
-    if (errno == ENOENT) {
-      return path;
-    }
-    return ErrnoStatus(errno, path, "write");
-  }
-  std::string target = path;
-  if (S_ISLNK(info.st_mode)) {
-    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr),
-                                                               &std::free);
-    if (resolved == nullptr || ::stat(resolved.get(), &info) != 0) {
-      return ErrnoStatus(errno, path, "follow the link");
-    }
-    target = resolved.get();
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return internal::NotRegular(path, info.st_mode);
-  }
-  return target;
-}
 
 Status SyncFolder(const std::string& folder) {
   const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -162,7 +130,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
 
 Status WriteFileAtomic(const std::string& path, std::string_view content) {
   LS_TRY(internal::CheckPath(path));
-  LS_ASSIGN_OR_RETURN(const std::string target, internal::ResolveTarget(path));
+  LS_ASSIGN_OR_RETURN(const std::string target, ResolveTarget(path));
   std::string temporary;
   int opened = -1;
   for (int i = 0; i < kTemporaryNames && opened < 0; ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/base/quote.h"
+#include "lockstep/cli/outputs.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/fingerprint.h"
 
@@ -138,18 +139,31 @@ Result<train::Checkpoint> ReadWithWarning(const std::string& path) {
 
 }  // namespace
 
-Status CheckNewRun(const std::string& dir) {
-  LS_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, train::CheckpointSteps(dir));
-  if (steps.empty()) {
-    return OkStatus();
+Outcome OpenRunFolder(const std::string& dir, bool resume, std::unique_ptr<train::RunFolder>& run) {
+  Result<std::unique_ptr<train::RunFolder>> opened = train::RunFolder::Open(dir, !resume);
+  if (!opened.ok()) {
+    // What should be there and is not is missing data.
+    const bool missing = resume && opened.status().code() == StatusCode::kNotFound;
+    return Fail(missing ? ExitCode::kData : CodeOfOutput(opened.status()), opened.status());
   }
-  return AlreadyExists(fmt::format(
-      "{} holds checkpoints of another run already, the newest of step {}: go on from it with "
-      "--resume, or give this run a folder of its own",
-      Shown(dir), steps.front()));
+  run = std::move(opened).value();
+  if (!resume) {
+    if (Status status = run->CheckNew(); !status.ok()) {
+      return Fail(CodeOfOutput(status), std::move(status));
+    }
+  }
+  return Done();
 }
 
-Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& fit) {
+Status CheckSpace(const train::RunFolder& run, const Job& job) {
+  uint64_t bytes = 0;
+  for (const train::VariableSpec& spec : SpecsOf(job.program)) {
+    bytes += static_cast<uint64_t>(spec.shape.num_elements()) * DTypeSize(spec.dtype);
+  }
+  return run.CheckSpace(bytes);
+}
+
+Status SaveJob(train::RunFolder& run, const Job& job, const train::FitResult& fit) {
   train::CheckpointContents contents;
   contents.step = fit.end.step;
   contents.epoch = fit.end.epoch;
@@ -159,18 +173,40 @@ Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& f
   contents.slot_variables = job.program.slot_variables;
   LS_ASSIGN_OR_RETURN(contents.program_fingerprint, FingerprintOf(job));
   contents.config = job.config.text;
-  return train::SaveCheckpoint(dir, contents, *job.strategy->shared_variables()).status();
+  const Result<train::SavedCheckpoint> saved =
+      run.Save(contents, *job.strategy->shared_variables());
+  if (!saved.ok()) {
+    return saved.status().With(
+        fmt::format("the checkpoint of step {} could not be saved: the {} steps of this run are "
+                    "lost, earlier checkpoints are as they were",
+                    fit.end.step, fit.steps));
+  }
+  for (const std::string& path : saved->set_aside) {
+    PrintWarning(
+        fmt::format("{}: this was in the way of a checkpoint, and has this name now", Shown(path)));
+  }
+  return OkStatus();
 }
 
 // Settings are compared before the variables: they say more than shapes.
 
-Status ResumeJob(const std::string& dir, Job& job, train::TrainPosition& position) {
-  LS_ASSIGN_OR_RETURN(const train::Checkpoint checkpoint, ReadWithWarning(dir));
-  LS_TRY(CheckSameRun(checkpoint.info, job));
-  const train::CheckpointContents& contents = checkpoint.info.contents;
+Outcome ResumeJob(const std::string& dir, train::RunFolder& run, Job& job,
+                  train::TrainPosition& position) {
+  const Result<train::Checkpoint> checkpoint = ReadWithWarning(dir);
+  if (!checkpoint.ok()) {
+    return Fail(ExitCode::kData, checkpoint.status());
+  }
+  if (Status status = CheckSameRun(checkpoint->info, job); !status.ok()) {
+    return Fail(ExitCode::kData, std::move(status));
+  }
+  if (Status status = run.CheckResumed(checkpoint->info); !status.ok()) {
+    return Fail(CodeOfOutput(status), std::move(status));
+  }
+  const train::CheckpointContents& contents = checkpoint->info.contents;
   position = {contents.step, contents.epoch, contents.next_batch_step};
-  return train::RestoreVariables(checkpoint, SpecsOf(job.program), {.slots = true},
-                                 *job.strategy->shared_variables());
+  Status restored = train::RestoreVariables(*checkpoint, SpecsOf(job.program), {.slots = true},
+                                            *job.strategy->shared_variables());
+  return restored.ok() ? Done() : Fail(ExitCode::kData, std::move(restored));
 }
 
 Status LoadModel(const std::string& path, Job& job) {

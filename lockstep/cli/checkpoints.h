@@ -1,23 +1,27 @@
 // Saving and loading what a job has learnt.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "lockstep/cli/job.h"
+#include "lockstep/train/run_folder.h"
 
 namespace lockstep::cli {
 
-// Writes a checkpoint of the end of `fit` below `dir`.
-Status SaveJob(const std::string& dir, const Job& job, const train::FitResult& fit);
+// Takes the folder of the run's checkpoints, made where it is missing and this is a new run.
+Outcome OpenRunFolder(const std::string& dir, bool resume, std::unique_ptr<train::RunFolder>& run);
 
-// Refuses a folder that holds checkpoints: a new run would mix with the old one, and move `latest`
-// back to its own.
-Status CheckNewRun(const std::string& dir);
+// Whether the disk has room for a checkpoint of the job.
+Status CheckSpace(const train::RunFolder& run, const Job& job);
 
-// Goes on with a run: restores all variables from the newest checkpoint below `dir`, and where it
-// stood to `position`. A checkpoint of a run with other settings is FAILED_PRECONDITION, naming
-// them.
-Status ResumeJob(const std::string& dir, Job& job, train::TrainPosition& position);
+// Writes a checkpoint of the end of `fit`. The error says what is lost.
+Status SaveJob(train::RunFolder& run, const Job& job, const train::FitResult& fit);
+
+// Goes on with the run that the newest checkpoint of the folder is of: restores all variables, and
+// where it stood to `position`. Another run's, named by what differs, is a data error.
+Outcome ResumeJob(const std::string& dir, train::RunFolder& run, Job& job,
+                  train::TrainPosition& position);
 
 // Restores the variables of the model, for evaluation, from a checkpoint or the newest one below
 // `path`. One of another model is FAILED_PRECONDITION, naming what differs.

@@ -14,9 +14,8 @@ Outcome Evaluate(const EvaluateFlags& flags) {
   Job job;
   Outcome outcome = ReadJobConfig(flags.job, job);
   if (outcome.status.ok() && !flags.summary_path.empty()) {
-    if (Status status = CheckOutputFile(flags.summary_path); !status.ok()) {
-      return Fail(ExitCode::kOther, std::move(status));
-    }
+    outcome =
+        CheckSummaryPath(flags.summary_path, {flags.job.config_path, job.config, flags.checkpoint});
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job);

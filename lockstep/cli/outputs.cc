@@ -5,21 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/path.h"
 #include "lockstep/base/quote.h"
+#include "lockstep/data/idx_folder.h"
+#include "lockstep/train/checkpoint.h"
 
 namespace lockstep::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string FolderOf(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
-}
 
 // Whether files can be made in `folder`, for the sake of `path`.
 Status CheckWritableFolder(const std::string& folder, const std::string& path) {
@@ -37,30 +32,70 @@ Status CheckWritableFolder(const std::string& folder, const std::string& path) {
   return OkStatus();
 }
 
-}  // namespace
+// Whether this is where standard output or standard error goes. It would be replaced behind their
+// back.
+bool IsStandardStream(const std::string& target) {
+  struct stat file = {};
+  if (::stat(target.c_str(), &file) != 0) {
+    return false;
+  }
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat info = {};
+    if (::fstat(stream, &info) == 0 && info.st_dev == file.st_dev && info.st_ino == file.st_ino) {
+      return true;
+    }
+  }
+  return false;
+}
 
-Status CheckOutputFile(const std::string& path) {
+// What else the run uses the file for; empty if nothing.
+std::string OtherUse(const std::string& target, const RunFiles& files) {
+  if (SameFile(target, files.config_path)) {
+    return "is the configuration of this run";
+  }
+  if (files.config.data.source == "mnist" || files.config.data.source == "idx") {
+    for (const std::string& data : data::IdxFolderFiles(files.config.data.path)) {
+      if (SameFile(target, data)) {
+        return "is, or would be, a data file of this run";
+      }
+    }
+  }
+  if (train::IsCheckpointFile(target, files.checkpoints)) {
+    return "is, or would be, a file of a checkpoint";
+  }
+  if (!files.checkpoints.empty() && SameFile(target, files.checkpoints)) {
+    return "is the folder of checkpoints of this run";
+  }
+  return IsStandardStream(target) ? "is where this program's messages go" : "";
+}
+
+Status CheckPathOfSummary(const std::string& path, const RunFiles& files) {
   LS_TRY(internal::CheckPath(path));
-  LS_ASSIGN_OR_RETURN(const std::string target, internal::ResolveTarget(path));
+  LS_ASSIGN_OR_RETURN(const std::string target, ResolveTarget(path));
+  const std::string use = OtherUse(target, files);
+  if (!use.empty()) {
+    return InvalidArgument(
+        fmt::format("{}: {}; a summary needs a file of its own", Shown(path), use));
+  }
   return CheckWritableFolder(FolderOf(target), path);
 }
 
-Status CheckOutputFolder(const std::string& path) {
-  LS_TRY(internal::CheckPath(path));
-  // The part of it that exists, as a link or as a folder.
-  fs::path existing = path;
-  struct stat info = {};
-  while (::lstat(existing.c_str(), &info) != 0) {
-    if (errno != ENOENT && errno != ENOTDIR) {
-      return ErrnoStatus(errno, path, "make the folder");
-    }
-    if (!existing.has_parent_path() || existing == existing.parent_path()) {
-      existing = ".";
-      break;
-    }
-    existing = existing.parent_path();
+}  // namespace
+
+Outcome CheckSummaryPath(const std::string& path, const RunFiles& files) {
+  Status status = CheckPathOfSummary(path, files);
+  return status.ok() ? Done() : Fail(CodeOfOutput(status), status.With("--summary"));
+}
+
+ExitCode CodeOfOutput(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kUnavailable:
+    case StatusCode::kInternal:
+      return ExitCode::kOther;
+    default:
+      return ExitCode::kUsage;
   }
-  return CheckWritableFolder(existing.string(), path);
 }
 
 }  // namespace lockstep::cli

@@ -1,18 +1,28 @@
-// Whether what a run will write at its end can be written. Nothing is made or changed; what happens
-// to the disk in between is seen when it is written.
+// Whether the file that a run writes at its end can be written, and is nobody else's. Nothing is
+// made or changed; what happens to the disk in between is seen when it is written.
 #pragma once
 
 #include <string>
 
-#include "lockstep/base/status.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/train/config.h"
 
 namespace lockstep::cli {
 
-// The folder of the file must exist and be writable; the file itself may exist, but not be a
-// folder.
-Status CheckOutputFile(const std::string& path);
+// What a run reads and writes besides its summary.
+struct RunFiles {
+  std::string config_path;
+  const train::Config& config;
+  // One checkpoint or the folder of several; empty for none.
+  std::string checkpoints;
+};
 
-// The folder may exist; whatever of the path exists must be folders, the last of them writable.
-Status CheckOutputFolder(const std::string& path);
+// The folder of the file must exist and be writable. The file itself may exist, but must be a
+// regular file that the run neither reads nor writes otherwise. What the user can mend by giving
+// another path is a usage error.
+Outcome CheckSummaryPath(const std::string& path, const RunFiles& files);
+
+// The exit code for a path that was given for output and cannot be used.
+ExitCode CodeOfOutput(const Status& status);
 
 }  // namespace lockstep::cli

@@ -74,13 +74,13 @@ void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
   }
 }
 
-Outcome Finish(const TrainFlags& flags, Job& job, const train::FitResult& fit,
-               train::Summary summary) {
+Outcome Finish(const TrainFlags& flags, train::RunFolder* run, Job& job,
+               const train::FitResult& fit, train::Summary summary) {
   if (fit.steps == 0 && !flags.quiet) {
     PrintOutput(fmt::format("nothing left to do: {} steps were done before\n", fit.end.step));
   }
-  if (!flags.checkpoint_dir.empty() && fit.steps > 0) {
-    Status saved = SaveJob(flags.checkpoint_dir, job, fit);
+  if (run != nullptr && fit.steps > 0) {
+    Status saved = SaveJob(*run, job, fit);
     if (!saved.ok()) {
       return Fail(ExitCode::kOther, std::move(saved));
     }
@@ -110,7 +110,7 @@ Outcome Finish(const TrainFlags& flags, Job& job, const train::FitResult& fit,
 }
 
 // Where to write: what would be a pity to find out at the end of a long run.
-Outcome CheckOutputs(const Job& job, TrainFlags& flags) {
+Outcome CheckOutputs(const Job& job, TrainFlags& flags, std::unique_ptr<train::RunFolder>& run) {
   if (flags.checkpoint_dir.empty()) {
     flags.checkpoint_dir = job.config.checkpoint.dir;
   }
@@ -118,23 +118,15 @@ Outcome CheckOutputs(const Job& job, TrainFlags& flags) {
     return Fail(ExitCode::kUsage,
                 InvalidArgument("--resume needs --checkpoint-dir, or checkpoint.dir"));
   }
-  if (!flags.summary_path.empty()) {
-    if (Status status = CheckOutputFile(flags.summary_path); !status.ok()) {
-      return Fail(ExitCode::kOther, std::move(status));
-    }
+  Outcome outcome;
+  if (!flags.checkpoint_dir.empty()) {
+    outcome = OpenRunFolder(flags.checkpoint_dir, flags.resume, run);
   }
-  if (flags.checkpoint_dir.empty()) {
-    return Done();
+  if (outcome.status.ok() && !flags.summary_path.empty()) {
+    outcome = CheckSummaryPath(flags.summary_path,
+                               {flags.job.config_path, job.config, flags.checkpoint_dir});
   }
-  if (Status status = CheckOutputFolder(flags.checkpoint_dir); !status.ok()) {
-    return Fail(ExitCode::kOther, std::move(status));
-  }
-  if (!flags.resume) {
-    if (Status status = CheckNewRun(flags.checkpoint_dir); !status.ok()) {
-      return Fail(ExitCode::kUsage, std::move(status));
-    }
-  }
-  return Done();
+  return outcome;
 }
 
 }  // namespace
@@ -145,12 +137,18 @@ Outcome Train(const TrainFlags& given) {
   const StopSignals signals(/*watch_output=*/!given.quiet);
   TrainFlags flags = given;
   Job job;
+  std::unique_ptr<train::RunFolder> run;
   Outcome outcome = ReadJobConfig(flags.job, job);
   if (outcome.status.ok()) {
-    outcome = CheckOutputs(job, flags);
+    outcome = CheckOutputs(job, flags, run);
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job);
+  }
+  if (outcome.status.ok() && run != nullptr) {
+    if (Status status = CheckSpace(*run, job); !status.ok()) {
+      outcome = Fail(ExitCode::kOther, std::move(status));
+    }
   }
   if (!outcome.status.ok()) {
     return outcome;
@@ -159,8 +157,9 @@ Outcome Train(const TrainFlags& given) {
   train::TrainerOptions options = job.TrainerOptionsOf();
   if (flags.resume) {
     train::TrainPosition start;
-    if (Status status = ResumeJob(flags.checkpoint_dir, job, start); !status.ok()) {
-      return Fail(ExitCode::kData, std::move(status));
+    outcome = ResumeJob(flags.checkpoint_dir, *run, job, start);
+    if (!outcome.status.ok()) {
+      return outcome;
     }
     options.start = start;
   }
@@ -175,7 +174,7 @@ Outcome Train(const TrainFlags& given) {
     summary.first_step_seconds =
         age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
   }
-  return Finish(flags, job, *fit, std::move(summary));
+  return Finish(flags, run.get(), job, *fit, std::move(summary));
 }
 
 }  // namespace lockstep::cli

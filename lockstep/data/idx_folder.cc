@@ -28,14 +28,19 @@ struct Files {
   Tensor labels;
 };
 
-// The first existing of the names that a file may have.
-Result<std::string> FindFile(const std::string& folder, std::string_view stem, int dimensions) {
+// The names that a file may have, the first one first.
+std::vector<std::string> NamesOf(std::string_view stem, int dimensions) {
   std::vector<std::string> names;
   for (const std::string_view separator : {"-", "."}) {
     for (const std::string_view ending : {"", ".gz"}) {
       names.push_back(fmt::format("{}{}idx{}-ubyte{}", stem, separator, dimensions, ending));
     }
   }
+  return names;
+}
+
+Result<std::string> FindFile(const std::string& folder, std::string_view stem, int dimensions) {
+  const std::vector<std::string> names = NamesOf(stem, dimensions);
   const std::filesystem::path base(folder);
   for (const std::string& name : names) {
     // A link counts, wherever it leads: opening it then says what is wrong with it.
@@ -140,6 +145,18 @@ Status CheckFolder(const std::string& folder) {
 }
 
 }  // namespace
+
+std::vector<std::string> IdxFolderFiles(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const std::string_view prefix : {"train", "t10k"}) {
+    for (const auto& [what, dimensions] : {std::pair("images", 3), std::pair("labels", 1)}) {
+      for (const std::string& name : NamesOf(fmt::format("{}-{}", prefix, what), dimensions)) {
+        paths.push_back((std::filesystem::path(folder) / name).string());
+      }
+    }
+  }
+  return paths;
+}
 
 Result<Dataset> LoadIdxFolder(const std::string& folder, int64_t num_classes) {
   LS_TRY(CheckFolder(folder));

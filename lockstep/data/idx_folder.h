@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lockstep/data/dataset.h"
 
@@ -22,5 +23,8 @@ Result<Dataset> DescribeIdxFolder(const std::string& folder);
 
 // What LoadMnist returns, without any sample. Reads nothing.
 Dataset DescribeMnist(const std::string& folder);
+
+// Paths of the files that the functions above look for in `folder`, whether they are there or not.
+std::vector<std::string> IdxFolderFiles(const std::string& folder);
 
 }  // namespace lockstep::data

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/path.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/train/internal/checkpoint_folder.h"
 #include "lockstep/train/internal/manifest.h"
@@ -18,53 +19,6 @@ namespace {
 
 using internal::Manifest;
 using internal::ManifestVariable;
-
-// A state in memory, apart from the variables it was copied from.
-struct Snapshot {
-  Manifest manifest;
-  std::vector<NamedTensor> tensors;
-};
-
-Status CheckContents(const CheckpointContents& contents) {
-  if (contents.step < 0 || contents.epoch < 0 || contents.next_batch_step < 0) {
-    return InvalidArgument(
-        fmt::format("a checkpoint of step {}, epoch {}, batch {}: they count from 0", contents.step,
-                    contents.epoch, contents.next_batch_step));
-  }
-  return OkStatus();
-}
-
-Status AddVariables(const std::vector<std::string>& names, VariableRole role,
-                    const exec::VariableStore& store, Snapshot& snapshot) {
-  for (const std::string& name : names) {
-    LS_ASSIGN_OR_RETURN(Tensor value, store.Read(name));
-    snapshot.manifest.variables.push_back({{name, role, value.dtype(), value.shape()}, 0});
-    snapshot.tensors.push_back({name, std::move(value)});
-  }
-  return OkStatus();
-}
-
-Result<Snapshot> TakeSnapshot(const CheckpointContents& contents,
-                              const exec::VariableStore& store) {
-  LS_TRY(CheckContents(contents));
-  Snapshot snapshot;
-  snapshot.manifest.contents = contents;
-  LS_TRY(AddVariables(contents.model_variables, VariableRole::kModel, store, snapshot));
-  LS_TRY(AddVariables(contents.slot_variables, VariableRole::kSlot, store, snapshot));
-  return snapshot;
-}
-
-Status WriteManifest(const std::string& folder, const Manifest& manifest) {
-  LS_ASSIGN_OR_RETURN(const std::string text, internal::ManifestText(manifest));
-  if (text.size() > internal::kMaxManifestBytes) {
-    return InvalidArgument(fmt::format("{}: the manifest needs {} bytes, allowed are {}", folder,
-                                       text.size(), internal::kMaxManifestBytes));
-  }
-  LS_ASSIGN_OR_RETURN(OutputFile file,
-                      OutputFile::Create(fmt::format("{}/{}", folder, internal::kManifestName)));
-  LS_TRY(file.Append(text.data(), text.size()));
-  return file.Finish();
-}
 
 Status CheckShard(const std::string& path, const FileDigest& found, const FileDigest& expected) {
   if (found.sha256 != expected.sha256) {
@@ -224,39 +178,14 @@ Status CheckFit(const std::string& folder, const SpecMap& stored, const SpecMap&
 
 }  // namespace
 
-Result<std::string> SaveCheckpoint(const std::string& dir, const CheckpointContents& contents,
-                                   const exec::VariableStore& store) {
-  LS_ASSIGN_OR_RETURN(Snapshot snapshot, TakeSnapshot(contents, store));
-  internal::MadeFolders made;
-  LS_TRY(made.Make(dir));
-  LS_ASSIGN_OR_RETURN(const internal::FolderLock lock, internal::FolderLock::Acquire(dir));
-  internal::RecoverFolder(dir);
-  LS_ASSIGN_OR_RETURN(internal::StagedFolder staged,
-                      internal::StagedFolder::Create(dir, contents.step));
-  LS_ASSIGN_OR_RETURN(
-      FileDigest digest,
-      WriteSafetensors(staged.path() + "/" + internal::ShardName(0, 1), snapshot.tensors, {}));
-  snapshot.manifest.shards.push_back(std::move(digest));
-  LS_TRY(WriteManifest(staged.path(), snapshot.manifest));
-  LS_ASSIGN_OR_RETURN(std::string folder, staged.Commit());
-  made.Keep();
-  const Status latest = internal::WriteLatest(dir, contents.step);
-  if (!latest.ok()) {
-    return latest.With(fmt::format("the checkpoint {} itself is complete", folder));
+bool IsCheckpointFile(const std::string& file, const std::string& dir) {
+  const auto name_of = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+  const std::string folder = FolderOf(file);
+  if (internal::IsNameOfSaves(name_of(folder)) && internal::HasManifest(folder)) {
+    return true;
   }
-  return folder;
-}
-
-Result<std::vector<int64_t>> CheckpointSteps(const std::string& dir) {
-  const Result<std::vector<std::string>> names = internal::ListCheckpoints(dir);
-  if (!names.ok() && names.status().code() != StatusCode::kNotFound) {
-    return names.status();
-  }
-  std::vector<int64_t> steps;
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    steps.push_back(internal::StepOf(name));
-  }
-  return steps;
+  return !dir.empty() && SameFile(folder, dir) &&
+         (internal::HasManifest(dir) || internal::IsNameOfSaves(name_of(file)));
 }
 
 Result<Checkpoint> ReadCheckpoint(const std::string& path) {
@@ -271,6 +200,7 @@ Result<Checkpoint> ReadCheckpoint(const std::string& path) {
                     path, internal::kManifestName, "step-*"));
   }
   std::vector<std::string> problems;
+  std::vector<std::string> damaged;
   LS_TRY(PreferLatest(path, names, problems));
   for (const std::string& name : names) {
     Result<Checkpoint> checkpoint = ReadFolder(path + "/" + name);
@@ -279,12 +209,14 @@ Result<Checkpoint> ReadCheckpoint(const std::string& path) {
         checkpoint->info.warning = fmt::format("{} is used, because {}", checkpoint->info.folder,
                                                fmt::join(problems, "; "));
       }
+      checkpoint->info.damaged = std::move(damaged);
       return checkpoint;
     }
     if (!IsDamage(checkpoint.status())) {
       return checkpoint;
     }
     problems.push_back(checkpoint.status().message());
+    damaged.push_back(name);
   }
   return DataLoss(fmt::format("{}: no checkpoint is whole: {}", path, fmt::join(problems, "; ")));
 }

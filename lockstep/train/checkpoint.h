@@ -3,10 +3,9 @@
 // is written last and holds sizes and SHA-256 of the files and of itself; `latest` names the newest
 // folder. A folder without a valid manifest is no checkpoint. All is written under another name,
 // synchronised, then renamed, so that a crash at any moment leaves the checkpoints that were there.
-// Folders may be moved and copied: nothing in them holds a path.
+// Folders may be moved and copied: nothing in them holds a path. RunFolder writes them.
 //
-// Nothing here keeps state. A lock on the folder keeps two saves at a time apart; the variables
-// must not change during a call.
+// Nothing here keeps state; the variables must not change during a call.
 #pragma once
 
 #include <cstdint>
@@ -41,24 +40,13 @@ struct CheckpointContents {
   std::string config;
 };
 
-// Writes `contents` and the variables it names to DIR/step-N and lets DIR/latest name it; makes DIR
-// where it is missing. Returns the path of the checkpoint. A checkpoint of the same step is
-// replaced once the new one is complete. After an error nothing of it is left behind, a DIR that it
-// made included; the message of a full disk or a forbidden folder names the file. ABORTED while
-// another save runs in DIR.
-// Also removes what interrupted saves left behind.
-Result<std::string> SaveCheckpoint(const std::string& dir, const CheckpointContents& contents,
-                                   const exec::VariableStore& store);
-
-// The steps of the checkpoints in `dir`, the newest first, whole or damaged; none where there is no
-// such folder.
-Result<std::vector<int64_t>> CheckpointSteps(const std::string& dir);
-
 struct CheckpointInfo {
   // The folder that was read.
   std::string folder;
   // Not empty if it is not the one that was asked for: what is wrong with that.
   std::string warning;
+  // Names of the checkpoints of the same folder that were passed over because they are damaged.
+  std::vector<std::string> damaged;
   CheckpointContents contents;
 };
 
@@ -67,6 +55,10 @@ struct Checkpoint {
   // Model variables, then slots, each in the order of `contents`.
   std::vector<NamedTensor> variables;
 };
+
+// Whether `file` is a file of a checkpoint, or may become one by its name: in `dir`, which holds
+// checkpoints or is one, or in a folder that is named like a checkpoint.
+bool IsCheckpointFile(const std::string& file, const std::string& dir);
 
 // `path` is the folder of one checkpoint, or a folder of checkpoints. In the latter the one that
 // `latest` names is read, and if that is missing or damaged the newest valid one, with a warning.

@@ -2,11 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -15,6 +11,7 @@
 #include "lockstep/base/testing/temp_folder.h"
 #include "lockstep/train/internal/checkpoint_folder.h"
 #include "lockstep/train/internal/manifest.h"
+#include "lockstep/train/run_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -60,9 +57,13 @@ class CheckpointTest : public ::testing::Test {
   }
 
   void Save(int64_t step) {
-    const Result<std::string> path = SaveCheckpoint(dir(), Contents(step), store_);
-    ASSERT_TRUE(path.ok()) << path.status().ToString();
-    EXPECT_EQ(*path, dir() + "/" + internal::StepName(step));
+    if (run_ == nullptr) {
+      run_ = RunFolder::Open(dir(), true).value();
+    }
+    const Result<SavedCheckpoint> saved = run_->Save(Contents(step), store_);
+    ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+    EXPECT_EQ(saved->folder, dir() + "/" + internal::StepName(step));
+    EXPECT_THAT(saved->set_aside, IsEmpty());
   }
 
   // Saves with this value of b, by which checkpoints are told apart.
@@ -95,6 +96,7 @@ class CheckpointTest : public ::testing::Test {
 
   testing::TempFolder folder_;
   exec::VariableStore store_;
+  std::unique_ptr<RunFolder> run_;
 };
 
 constexpr const char* kShard = "/shard-00000-of-00001.safetensors";
@@ -147,98 +149,6 @@ TEST_F(CheckpointTest, LatestDecides) {
   SaveMarked(5, 55);
   SaveMarked(3, 33);
   EXPECT_EQ(MarkOf(ReadCheckpoint(dir()).value()), 33);
-}
-
-TEST_F(CheckpointTest, TheSameStepIsReplaced) {
-  SaveMarked(5, 1);
-  SaveMarked(5, 2);
-  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000005"));
-  EXPECT_EQ(MarkOf(ReadCheckpoint(dir()).value()), 2);
-}
-
-TEST_F(CheckpointTest, AFailedSaveLeavesWhatWasThere) {
-  SaveMarked(5, 1);
-  CheckpointContents contents = Contents(5);
-  contents.config = "\xff";
-  EXPECT_THAT(SaveCheckpoint(dir(), contents, store_).status().message(), HasSubstr("not UTF-8"));
-  contents = Contents(5);
-  contents.slot_variables = {"w/m", "none"};
-  EXPECT_EQ(SaveCheckpoint(dir(), contents, store_).status().ToString(),
-            "NOT_FOUND: there is no variable 'none'");
-  contents.slot_variables = {"w"};
-  EXPECT_EQ(SaveCheckpoint(dir(), contents, store_).status().ToString(),
-            "INVALID_ARGUMENT: two tensors are called 'w'");
-  EXPECT_EQ(SaveCheckpoint(dir(), Contents(-1), store_).status().code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000005"));
-  EXPECT_EQ(MarkOf(ReadCheckpoint(dir()).value()), 1);
-}
-
-TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
-  SaveMarked(5, 1);
-  // A limit of the file size stands for the disk: the system call fails in the same way.
-  ASSERT_NE(std::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
-  rlimit before = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  // Too little for the shard; enough for it, but not for the manifest.
-  for (const rlim_t limit : {rlim_t{1}, rlim_t{400}}) {
-    rlimit small = before;
-    small.rlim_cur = limit;
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-    const Status same = SaveCheckpoint(dir(), Contents(5), store_).status();
-    const Status next = SaveCheckpoint(dir(), Contents(6), store_).status();
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-    EXPECT_EQ(same.code(), StatusCode::kResourceExhausted) << same.ToString();
-    EXPECT_THAT(next.message(), StartsWith(Path("step-00000006.tmp/")));
-    EXPECT_THAT(next.message(), HasSubstr("cannot write at offset " + std::to_string(limit)));
-    EXPECT_THAT(Names(), ElementsAre("latest", "step-00000005"));
-    EXPECT_EQ(MarkOf(ReadCheckpoint(dir()).value()), 1);
-  }
-}
-
-TEST_F(CheckpointTest, AFailedFirstSaveLeavesNoFolder) {
-  CheckpointContents contents = Contents(5);
-  contents.config = "\xff";
-  EXPECT_FALSE(SaveCheckpoint(Path("a/b"), contents, store_).ok());
-  EXPECT_THAT(Names(), IsEmpty());
-  EXPECT_TRUE(SaveCheckpoint(Path("a/b"), Contents(5), store_).ok());
-  EXPECT_THAT(Names(), ElementsAre("a"));
-}
-
-TEST_F(CheckpointTest, TheStepsThatAreThere) {
-  EXPECT_THAT(CheckpointSteps(Path("none")).value(), IsEmpty());
-  EXPECT_THAT(CheckpointSteps(dir()).value(), IsEmpty());
-  Save(5);
-  Save(100);
-  Save(7);
-  fs::create_directories(Path("step-00000200"));
-  fs::rename(Path("step-00000007"), Path("step-00000007.replaced"));
-  EXPECT_THAT(CheckpointSteps(dir()).value(), ElementsAre(100, 7, 5));
-}
-
-TEST_F(CheckpointTest, AForbiddenFolderIsAClearError) {
-  SaveMarked(5, 1);
-  // Root may write anywhere, so be nobody.
-  constexpr uid_t kNobody = 65534;
-  ASSERT_EQ(::chmod(dir().c_str(), 0555), 0);
-  const uid_t user = ::geteuid();
-  ASSERT_TRUE(user != 0 || ::seteuid(kNobody) == 0);
-  const Status status = SaveCheckpoint(dir(), Contents(6), store_).status();
-  const Status below = SaveCheckpoint(Path("a/b"), Contents(6), store_).status();
-  ASSERT_TRUE(user != 0 || ::seteuid(user) == 0);
-  ASSERT_EQ(::chmod(dir().c_str(), 0755), 0);
-  EXPECT_EQ(status.ToString(), "PERMISSION_DENIED: " + Path("step-00000006.tmp") +
-                                   ": cannot create the folder: Permission denied");
-  EXPECT_EQ(below.ToString(),
-            "PERMISSION_DENIED: " + Path("a") + ": cannot create the folder: Permission denied");
-  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000005"));
-}
-
-TEST_F(CheckpointTest, OneSaveAtATime) {
-  const Result<internal::FolderLock> lock = internal::FolderLock::Acquire(dir());
-  ASSERT_TRUE(lock.ok());
-  EXPECT_EQ(SaveCheckpoint(dir(), Contents(5), store_).status().code(), StatusCode::kAborted);
-  EXPECT_THAT(Names(), IsEmpty());
 }
 
 TEST_F(CheckpointTest, LeftOversOfACrashAreIgnoredAndCleaned) {
@@ -325,6 +235,7 @@ TEST_F(CheckpointTest, DamageFallsBackToTheNewestThatIsWhole) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
   EXPECT_EQ(MarkOf(*checkpoint), 2);
   EXPECT_EQ(checkpoint->info.contents.step, 2);
+  EXPECT_THAT(checkpoint->info.damaged, ElementsAre("step-00000004", "step-00000003"));
   EXPECT_THAT(checkpoint->info.warning,
               StartsWith(Path("step-00000002") + " is used, because " + Path("step-00000004")));
   EXPECT_THAT(checkpoint->info.warning,
@@ -458,13 +369,25 @@ TEST_F(CheckpointTest, AStoreOfAnotherShapeKeepsItsValues) {
   EXPECT_THAT(restored.Read("b")->ToDoubles(), ElementsAre(7));
 }
 
-TEST_F(CheckpointTest, NothingToSaveIsACheckpointToo) {
-  ASSERT_TRUE(SaveCheckpoint(Path("new/a"), CheckpointContents(), store_).ok());
-  exec::VariableStore restored;
-  const Result<CheckpointInfo> info = LoadCheckpoint(Path("new/a"), {}, {}, restored);
-  ASSERT_TRUE(info.ok()) << info.status().ToString();
-  EXPECT_EQ(info->contents.step, 0);
-  EXPECT_TRUE(restored.All().empty());
+TEST_F(CheckpointTest, FilesOfCheckpointsAreKnown) {
+  fs::create_directories(Path("run"));
+  run_ = RunFolder::Open(Path("run"), true).value();
+  ASSERT_TRUE(run_->Save(Contents(5), store_).ok());
+  const std::string run = Path("run");
+  for (const char* name : {"/latest", "/step-00000005/manifest.json", "/step-00000005/new",
+                           "/step-00000009", "/step-x"}) {
+    EXPECT_TRUE(IsCheckpointFile(run + name, run)) << name;
+  }
+  EXPECT_TRUE(IsCheckpointFile(run + "/step-00000005/new", ""));
+  EXPECT_TRUE(IsCheckpointFile(run + "/step-00000005/new", run + "/step-00000005"));
+  fs::create_directory_symlink(run, Path("link"));
+  EXPECT_TRUE(IsCheckpointFile(Path("link/latest"), run));
+  fs::rename(run + "/step-00000005", Path("moved"));
+  EXPECT_TRUE(IsCheckpointFile(Path("moved/new"), Path("moved")));
+  EXPECT_FALSE(IsCheckpointFile(run + "/summary.json", run));
+  EXPECT_FALSE(IsCheckpointFile(Path("latest"), run));
+  EXPECT_FALSE(IsCheckpointFile(Path("latest"), ""));
+  EXPECT_FALSE(IsCheckpointFile(Path("step-00000005"), ""));
 }
 
 }  // namespace

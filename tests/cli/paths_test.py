@@ -1,8 +1,10 @@
 """Odd paths where a file or a folder belongs: links, pipes, devices, folders, very long names."""
 
 import os
+import shutil
+import subprocess
 
-from program_case import SOFTMAX, ProgramCase, main
+from program_case import DEADLINE_SECONDS, ROOT, SOFTMAX, ProgramCase, main
 
 LONG = 10**9  # Steps that nobody waits for: the path must be refused before.
 
@@ -33,9 +35,10 @@ class OutputTest(OddPathCase):
 
   def test_summaries(self):
     for path, says in ((self.loop, "Too many levels of symbolic links"),
-                       (self.dangling, "cannot follow the link: No such file or directory"),
+                       (self.dangling, f"is a link to '{self.path('nowhere')}', which is not"),
                        (self.fifo, "is a pipe, socket or device, expected a regular file"),
                        ("/dev/null", "is a pipe, socket or device"),
+                       ("/dev/stdout", "is a pipe, socket or device, expected a regular file"),
                        (self.folder, "is a directory, expected a regular file"),
                        (os.path.join(self.file, "x"), "Not a directory"),
                        (os.path.join(self.path("none"), "x"),
@@ -44,8 +47,8 @@ class OutputTest(OddPathCase):
                        (self.path("n" * 300), "File name too long")):
       if path == "/proc/x" and os.access("/proc", os.W_OK):
         continue
-      self.refused(1, "train", SOFTMAX, "--steps", LONG, "--summary", path, path=path, says=says)
-      self.refused(1, "evaluate", SOFTMAX, "--checkpoint", "x", "--summary", path, path=path,
+      self.refused(2, "train", SOFTMAX, "--steps", LONG, "--summary", path, path=path, says=says)
+      self.refused(2, "evaluate", SOFTMAX, "--checkpoint", "x", "--summary", path, path=path,
                    says=says)
 
   def test_a_link_to_a_file_is_followed(self):
@@ -56,15 +59,106 @@ class OutputTest(OddPathCase):
     self.assertEqual(self.read_json(self.file)["steps"], 2)
 
   def test_folders_of_checkpoints(self):
-    for path, says in ((self.loop, "Too many levels of symbolic links"),
-                       (self.dangling, "No such file or directory"),
-                       (os.path.join(self.dangling, "x"), "No such file or directory"),
-                       (self.fifo, "is not a folder"), ("/dev/null", "is not a folder"),
-                       (self.file, "is not a folder"),
-                       (os.path.join(self.file, "x"), "is not a folder"),
-                       (self.path("n" * 300), "File name too long")):
-      self.refused(1, "train", SOFTMAX, "--steps", LONG, "--checkpoint-dir", path, path=path,
+    nowhere = f"is a link to '{self.path('nowhere')}', which is not there"
+    for path, says in ((self.loop, "Too many levels of symbolic links"), (self.dangling, nowhere),
+                       (os.path.join(self.dangling, "x"), nowhere),
+                       (self.fifo, "is a pipe, socket or device, expected a folder"),
+                       ("/dev/null", "expected a folder"),
+                       (self.file, "is a file, expected a folder"),
+                       (os.path.join(self.file, "x"), "is a file, expected a folder"),
+                       (self.path("n" * 300), "File name too long"),
+                       ("/proc/x", "/proc/x: cannot make the folder"),
+                       (self.path("step-00000005"), f"such as {self.folder}")):
+      self.refused(2, "train", SOFTMAX, "--steps", LONG, "--checkpoint-dir", path, path=path,
                    says=says)
+
+
+class OutputOfTheRunTest(ProgramCase):
+  """A summary onto something that the run needs."""
+
+  def test_a_summary_onto_a_file_of_the_run(self):
+    config = self.path("run.toml")
+    shutil.copy(os.path.join(ROOT, SOFTMAX), config)
+    link = self.path("link")
+    os.symlink(config, link)
+    data = self.copy_mnist()
+    checkpoints = self.path("checkpoints")
+    self.train(config, "--steps", 2, "--checkpoint-dir", checkpoints)
+    before = self.tree(self.folder)
+    for path, says in ((config, "is the configuration of this run"),
+                       (link, "is the configuration of this run"),
+                       (os.path.join(data, "t10k-labels-idx1-ubyte.gz"), "data file of this run"),
+                       # Another run would find it before the compressed file.
+                       (os.path.join(data, "t10k-labels-idx1-ubyte"), "data file of this run"),
+                       (os.path.join(checkpoints, "latest"), "a file of a checkpoint"),
+                       (os.path.join(checkpoints, "step-00000002", "manifest.json"),
+                        "a file of a checkpoint"), (checkpoints, "is a directory")):
+      for command in (("train", config, "--resume", "--checkpoint-dir", checkpoints),
+                      ("evaluate", config, "--checkpoint", checkpoints)):
+        message = self.error(2, *command, "--set", f"data.path='{data}'", "--summary", path)
+        self.assertIn(f"{path}: ", message)
+        self.assertIn(says, message)
+        self.assertEqual(self.tree(self.folder), before)
+
+  def test_a_summary_onto_standard_output(self):
+    path = self.path("output")
+    for stream in ("/dev/stdout", path):
+      with open(path, "w", encoding="utf-8") as file:
+        done = subprocess.run(self.command("train", SOFTMAX, "--steps", LONG, "--summary", stream),
+                              cwd=ROOT, env=self.environment(), stdout=file, stderr=subprocess.PIPE,
+                              text=True, timeout=DEADLINE_SECONDS, check=False)
+      self.assertEqual(done.returncode, 2)
+      self.assertIn(f"{stream}: is where this program's messages go", done.stderr)
+
+
+class CheckpointFolderTest(ProgramCase):
+  """A run replaces and removes nothing that it did not write."""
+
+  def setUp(self):
+    super().setUp()
+    self.checkpoints = self.path("checkpoints")
+
+  def refused(self, *args, says, folder=None):
+    before = self.tree(self.checkpoints)
+    message = self.error(2, "train", SOFTMAX, "--steps", LONG, "--checkpoint-dir",
+                         folder or self.checkpoints, *args)
+    self.assertIn(says, message)
+    self.assertEqual(self.tree(self.checkpoints), before)
+
+  def test_a_folder_of_somebody_else(self):
+    mine = os.path.join(self.checkpoints, "step-00000005")
+    os.makedirs(mine)
+    with open(os.path.join(mine, "notes.txt"), "w", encoding="utf-8") as file:
+      file.write("mine")
+    self.refused(says=f"{mine} is there, and is no checkpoint of this run")
+
+  def test_a_single_checkpoint(self):
+    self.train(SOFTMAX, "--steps", 2, "--checkpoint-dir", self.checkpoints)
+    single = os.path.join(self.checkpoints, "step-00000002")
+    for args in ((), ("--resume",)):
+      self.refused(*args, folder=single, says=f"the folder that holds them, such as "
+                   f"{self.checkpoints}")
+
+  def test_a_newer_checkpoint_is_not_replaced(self):
+    args = (SOFTMAX, "--checkpoint-dir", self.checkpoints)
+    self.train(*args, "--steps", 2)
+    self.train(*args, "--steps", 4, "--resume")
+    with open(os.path.join(self.checkpoints, "latest"), "w", encoding="utf-8") as file:
+      file.write("step-00000002\n")
+    self.refused("--resume", says="step-00000004 is newer than ")
+
+  def test_two_runs_at_once(self):
+    command = self.command("train", SOFTMAX, "--steps", LONG, "--set", "train.log_every_steps=1",
+                           "--checkpoint-dir", self.checkpoints)
+    with subprocess.Popen(command, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE,
+                          text=True) as first:
+      try:
+        self.assertIn("step 1/", first.stdout.readline())
+        for args in ((), ("--resume",)):
+          self.refused(*args, says=f"{self.checkpoints}: another run")
+      finally:
+        first.kill()
+    self.train(SOFTMAX, "--steps", 2, "--checkpoint-dir", self.checkpoints)
 
 
 class InputTest(OddPathCase):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,12 +12,16 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/path.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/train/internal/manifest.h"
 
@@ -76,10 +81,55 @@ void RemoveAll(const std::string& path) {
   fs::remove_all(path, ignored);
 }
 
-// The folder that holds `path`.
-std::string ParentOf(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
+// A folder with nothing in it but what saves write: nobody else loses anything with it.
+bool IsOfSaves(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(path, error))) {
+    return false;
+  }
+  const Result<std::vector<std::string>> files = Entries(path);
+  return files.ok() && std::all_of(files->begin(), files->end(), [](const std::string& file) {
+           return file == kManifestName ||
+                  fs::path(file).extension() == fs::path(ShardName(0, 1)).extension();
+         });
+}
+
+// What RecoverFolder does with something that has this name.
+enum class LeftOver { kNone, kRemoved, kPutBack };
+
+// `name` becomes that of the checkpoint for which it was made.
+LeftOver LeftOverOf(const std::string& dir, std::string& name) {
+  const std::string path = dir + "/" + name;
+  const bool aside = RemoveSuffix(name, kAsideSuffix);
+  if ((!aside && !RemoveSuffix(name, kTemporarySuffix)) || !ParseStepName(name).has_value() ||
+      !IsOfSaves(path)) {
+    return LeftOver::kNone;
+  }
+  if (!aside || HasManifest(dir + "/" + name)) {
+    return LeftOver::kRemoved;
+  }
+  return HasManifest(path) ? LeftOver::kPutBack : LeftOver::kNone;
+}
+
+// The process that holds the lock, as far as the system tells: "123".
+std::optional<std::string> LockHolder(int fd) {
+  struct stat info = {};
+  std::ifstream locks("/proc/locks");
+  if (::fstat(fd, &info) != 0) {
+    return std::nullopt;
+  }
+  const std::string file =
+      fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
+  // "1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF"
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, strictness, mode, process, place;
+    words >> number >> kind >> strictness >> mode >> process >> place;
+    if (kind == "FLOCK" && mode == "WRITE" && place == file && process != "0") {
+      return process;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -93,10 +143,30 @@ bool HasManifest(const std::string& folder) {
   return fs::exists(fmt::format("{}/{}", folder, kManifestName), ignored);
 }
 
-int64_t StepOf(const std::string& name) {
-  std::string step = name;
-  RemoveSuffix(step, kAsideSuffix);
-  return ParseStepName(step).value_or(0);
+bool IsNameOfSaves(std::string_view name) {
+  return name.substr(0, kStepPrefix.size()) == kStepPrefix || name == kLatest ||
+         name.substr(0, kLatestTemporary.size()) == kLatestTemporary;
+}
+
+Status CheckHoldsCheckpoints(const std::string& dir) {
+  std::error_code error;
+  const fs::path given = fs::path(dir).lexically_normal();
+  const fs::path normal = given.has_filename() ? given : given.parent_path();
+  if (HasManifest(dir) || ParseStepName(normal.filename().string()).has_value()) {
+    return InvalidArgument(fmt::format(
+        "{}: {} a single checkpoint; expected is the folder that holds them, such as {}",
+        Shown(dir),
+        HasManifest(dir) ? fmt::format("holds a {} as", kManifestName) : "is named like",
+        Shown(FolderOf(normal.string()))));
+  }
+  for (fs::path at = fs::absolute(normal, error); at.has_relative_path(); at = at.parent_path()) {
+    if (ParseStepName(at.filename().string()).has_value() && HasManifest(at.string())) {
+      return InvalidArgument(
+          fmt::format("{}: this is inside of the checkpoint {}; expected is a folder outside of it",
+                      Shown(dir), Shown(at.string())));
+    }
+  }
+  return OkStatus();
 }
 
 MadeFolders::~MadeFolders() {
@@ -106,20 +176,24 @@ MadeFolders::~MadeFolders() {
 }
 
 Status MadeFolders::Make(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    return OkStatus();
+  Status status = MakeWithParents(path);
+  // What is in the way may be far above.
+  return status.With(fmt::format("for the folder {}", Shown(path)));
+}
+
+Status MadeFolders::MakeWithParents(const std::string& path) {
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) == 0) {
+    return CheckFolder(path);
   }
-  const std::string parent = ParentOf(path);
-  if (parent != path && parent != ".") {
-    LS_TRY(Make(parent));
+  if (errno != ENOENT && errno != ENOTDIR) {
+    return ErrnoStatus(errno, path, "make the folder");
   }
+  const std::string parent = FolderOf(path);
+  LS_TRY(MakeWithParents(parent));
   if (::mkdir(path.c_str(), 0777) != 0) {
     // Another task may have been faster.
-    if (errno == EEXIST && fs::is_directory(path, error)) {
-      return OkStatus();
-    }
-    return ErrnoStatus(errno, path, "create the folder");
+    return errno == EEXIST ? CheckFolder(path) : ErrnoStatus(errno, path, "make the folder");
   }
   made_.push_back(path);
   return SyncFolder(parent);
@@ -131,10 +205,30 @@ Result<FolderLock> FolderLock::Acquire(const std::string& dir) {
     return ErrnoStatus(errno, dir, "open the folder");
   }
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    const std::optional<std::string> process = LockHolder(fd.get());
     return Aborted(
-        fmt::format("{}: another save of a checkpoint is under way in this folder", dir));
+        fmt::format("{}: another run{} writes its checkpoints to this folder: give this "
+                    "run a folder of its own, or wait for the end of the other",
+                    Shown(dir), process.has_value() ? fmt::format(", process {},", *process) : ""));
   }
-  return FolderLock(std::move(fd));
+  FolderLock lock(std::move(fd));
+  // The holder before may have removed it.
+  LS_TRY(lock.CheckStillAt(dir));
+  return lock;
+}
+
+Status FolderLock::CheckStillAt(const std::string& dir) const {
+  struct stat locked = {};
+  struct stat found = {};
+  if (::fstat(fd_.get(), &locked) != 0) {
+    return ErrnoStatus(errno, dir, "look at the folder");
+  }
+  if (::stat(dir.c_str(), &found) != 0 || found.st_dev != locked.st_dev ||
+      found.st_ino != locked.st_ino) {
+    return FailedPrecondition(fmt::format(
+        "{}: the folder of this run's checkpoints was moved or removed meanwhile", Shown(dir)));
+  }
+  return OkStatus();
 }
 
 void RecoverFolder(const std::string& dir) {
@@ -145,16 +239,12 @@ void RecoverFolder(const std::string& dir) {
   for (const std::string& entry : *entries) {
     const std::string path = dir + "/" + entry;
     std::string name = entry;
-    if (RemoveSuffix(name, kTemporarySuffix) && ParseStepName(name).has_value()) {
-      RemoveAll(path);
-    } else if (RemoveSuffix(name, kAsideSuffix) && ParseStepName(name).has_value()) {
-      if (HasManifest(dir + "/" + name)) {
-        RemoveAll(path);
-      } else {
-        std::error_code ignored;
-        fs::rename(path, dir + "/" + name, ignored);
-      }
-    } else if (entry.substr(0, kLatestTemporary.size()) == kLatestTemporary) {
+    const LeftOver left_over = LeftOverOf(dir, name);
+    if (left_over == LeftOver::kPutBack) {
+      std::error_code ignored;
+      fs::rename(path, dir + "/" + name, ignored);
+    } else if (left_over == LeftOver::kRemoved ||
+               entry.substr(0, kLatestTemporary.size()) == kLatestTemporary) {
       RemoveAll(path);
     }
   }
@@ -210,22 +300,35 @@ Status ReplaceInTwoSteps(const std::string& source, const std::string& target,
   return OkStatus();
 }
 
-Result<std::vector<std::string>> ListCheckpoints(const std::string& dir) {
+Result<std::vector<StepEntry>> ListSteps(const std::string& dir) {
   LS_ASSIGN_OR_RETURN(const std::vector<std::string> entries, Entries(dir));
-  std::vector<std::pair<int64_t, std::string>> found;
+  std::vector<StepEntry> found;
   for (const std::string& entry : entries) {
     std::string name = entry;
-    const bool aside = RemoveSuffix(name, kAsideSuffix);
+    if (LeftOverOf(dir, name) == LeftOver::kRemoved) {
+      continue;
+    }
+    name = entry;
+    const bool temporary = RemoveSuffix(name, kTemporarySuffix);
+    RemoveSuffix(name, kAsideSuffix);
     const std::optional<int64_t> step = ParseStepName(name);
-    if (step.has_value() && HasManifest(dir + "/" + entry) &&
-        !(aside && HasManifest(dir + "/" + name))) {
-      found.emplace_back(*step, entry);
+    if (step.has_value()) {
+      found.push_back({*step, entry, !temporary && HasManifest(dir + "/" + entry)});
     }
   }
-  std::sort(found.rbegin(), found.rend());
+  std::sort(found.begin(), found.end(), [](const StepEntry& a, const StepEntry& b) {
+    return std::tie(b.step, b.name) < std::tie(a.step, a.name);
+  });
+  return found;
+}
+
+Result<std::vector<std::string>> ListCheckpoints(const std::string& dir) {
+  LS_ASSIGN_OR_RETURN(const std::vector<StepEntry> entries, ListSteps(dir));
   std::vector<std::string> names;
-  for (auto& [step, name] : found) {
-    names.push_back(std::move(name));
+  for (const StepEntry& entry : entries) {
+    if (entry.has_manifest) {
+      names.push_back(entry.name);
+    }
   }
   return names;
 }

@@ -4,11 +4,13 @@
 //   step-00000123.tmp       being written, or left by a crash: nothing
 //   step-00000123.replaced  set aside while the new step-00000123 takes its place; what is there
 //                           counts as step-00000123 as long as that is missing
+//   step-00000123.old-1     was in the way of step-00000123 and is not of the run that wrote that
 //   latest                  a file with the name of the newest
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,12 @@ std::string StepName(int64_t step);
 
 bool HasManifest(const std::string& folder);
 
-// The step of a name that ListCheckpoints returned.
-int64_t StepOf(const std::string& name);
+// Whether saves and recovery may write, replace or remove something of this name in a folder of
+// checkpoints.
+bool IsNameOfSaves(std::string_view name);
+
+// INVALID_ARGUMENT if `dir` is a single checkpoint, or is named like one, or is inside of one.
+Status CheckHoldsCheckpoints(const std::string& dir);
 
 // Folders made for a save that may still fail.
 class MadeFolders {
@@ -34,12 +40,15 @@ class MadeFolders {
   // Removes the made ones again, unless they are kept or somebody has put something into them.
   ~MadeFolders();
 
-  // Makes `path` and what is missing above it, durably.
+  // Makes `path` and what is missing above it, durably. The error names what is in the way, and in
+  // its context `path`.
   Status Make(const std::string& path);
 
   void Keep() { made_.clear(); }
 
  private:
+  Status MakeWithParents(const std::string& path);
+
   // The outermost first.
   std::vector<std::string> made_;
 };
@@ -50,13 +59,17 @@ class FolderLock {
  public:
   static Result<FolderLock> Acquire(const std::string& dir);
 
+  // FAILED_PRECONDITION if `dir` is no longer the folder that was locked.
+  Status CheckStillAt(const std::string& dir) const;
+
  private:
   explicit FolderLock(lockstep::internal::Descriptor fd) : fd_(std::move(fd)) {}
 
   lockstep::internal::Descriptor fd_;
 };
 
-// Removes or puts back what interrupted saves left; failures are ignored. Under the lock.
+// Removes or puts back what interrupted saves left; failures are ignored, and a folder with files
+// of others in it stays. Under the lock.
 void RecoverFolder(const std::string& dir);
 
 // The folder of one step while it is written. Under the lock.
@@ -92,6 +105,17 @@ class StagedFolder {
 // systems that cannot exchange two folders. `folder` holds all of them.
 Status ReplaceInTwoSteps(const std::string& source, const std::string& target,
                          const std::string& aside, const std::string& folder);
+
+// Something that has the name of a checkpoint, ".replaced" and ".tmp" included.
+struct StepEntry {
+  int64_t step = 0;
+  std::string name;
+  // A checkpoint, whole or damaged.
+  bool has_manifest = false;
+};
+
+// The newest step first. Left out is what RecoverFolder would remove.
+Result<std::vector<StepEntry>> ListSteps(const std::string& dir);
 
 // Names of the folders that have a manifest, the newest step first.
 Result<std::vector<std::string>> ListCheckpoints(const std::string& dir);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -97,8 +98,13 @@ TEST_F(CheckpointFolderTest, FoldersAreMadeWithThoseAbove) {
   EXPECT_TRUE(fs::is_directory(Path("a/b/c")));
   EXPECT_TRUE(made.Make(Path("a")).ok());
   std::ofstream(Path("file")) << "x";
-  EXPECT_EQ(made.Make(Path("file")).code(), StatusCode::kAlreadyExists);
-  EXPECT_FALSE(made.Make(Path("file/x")).ok());
+  EXPECT_EQ(made.Make(Path("file")).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(made.Make(Path("file/x")).ToString(),
+            "INVALID_ARGUMENT: " + Path("file") +
+                ": is a file, expected a folder [for the folder " + Path("file/x") + "]");
+  fs::create_directory_symlink(Path("nowhere"), Path("dangling"));
+  EXPECT_THAT(made.Make(Path("dangling")).message(),
+              HasSubstr("is a link to '" + Path("nowhere") + "', which is not there"));
 }
 
 TEST_F(CheckpointFolderTest, MadeFoldersGoAgainUnlessTheyAreKept) {
@@ -122,18 +128,79 @@ TEST_F(CheckpointFolderTest, MadeFoldersGoAgainUnlessTheyAreKept) {
   EXPECT_FALSE(fs::exists(Path("shared/a")));
 }
 
-TEST_F(CheckpointFolderTest, StepsOfListedNames) {
-  EXPECT_EQ(StepOf("step-00000123"), 123);
-  EXPECT_EQ(StepOf("step-00000123.replaced"), 123);
-  EXPECT_EQ(StepOf("step-1234567890"), 1234567890);
+TEST_F(CheckpointFolderTest, EverythingWithTheNameOfACheckpointIsListed) {
+  Make("step-00000002");
+  fs::create_directories(Path("step-00000003"));
+  std::ofstream(Path("step-00000004")) << "x";
+  fs::create_directories(Path("step-00000005.tmp"));
+  std::ofstream(Path("step-00000005.tmp/mine")) << "x";
+  Make("step-00000006.tmp");
+  Make("step-00000007.old-1");
+  Make("step-00000002.replaced");
+  const std::vector<StepEntry> entries = ListSteps(dir()).value();
+  std::vector<std::string> names;
+  for (const StepEntry& entry : entries) {
+    names.push_back(entry.name + (entry.has_manifest ? "!" : ""));
+  }
+  EXPECT_THAT(names,
+              ElementsAre("step-00000005.tmp", "step-00000004", "step-00000003", "step-00000002!"));
+}
+
+TEST_F(CheckpointFolderTest, RecoveryLeavesFilesOfOthers) {
+  for (const char* name : {"step-00000001.tmp", "step-00000002.replaced"}) {
+    Make(name);
+    std::ofstream(Path(name) + "/mine.txt") << "x";
+  }
+  Make("step-00000002");
+  std::ofstream(Path("step-00000003.tmp")) << "a file";
+  const std::vector<std::string> before = Names();
+  RecoverFolder(dir());
+  EXPECT_EQ(Names(), before);
+  EXPECT_TRUE(fs::exists(Path("step-00000001.tmp/mine.txt")));
+  EXPECT_TRUE(fs::exists(Path("step-00000002.replaced/mine.txt")));
+}
+
+TEST_F(CheckpointFolderTest, ASingleCheckpointHoldsNone) {
+  Make("run/step-00000007");
+  Make("bundle");
+  EXPECT_TRUE(CheckHoldsCheckpoints(Path("run")).ok());
+  EXPECT_TRUE(CheckHoldsCheckpoints(Path("run/")).ok());
+  EXPECT_TRUE(CheckHoldsCheckpoints(Path("run/other")).ok());
+  for (const std::string& path : {Path("run/step-00000007"), Path("run/step-00000007/"),
+                                  Path("run/step-00000008"), Path("run/./step-00000007//")}) {
+    const Status status = CheckHoldsCheckpoints(path);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << path;
+    EXPECT_THAT(status.message(), HasSubstr("the folder that holds them, such as " + Path("run")));
+  }
+  EXPECT_THAT(CheckHoldsCheckpoints(Path("run/step-00000007/a/b")).message(),
+              HasSubstr("this is inside of the checkpoint " + Path("run/step-00000007")));
+  EXPECT_THAT(CheckHoldsCheckpoints(Path("bundle")).message(),
+              HasSubstr("holds a manifest.json as a single checkpoint"));
 }
 
 TEST_F(CheckpointFolderTest, TheLockKeepsOthersAway) {
   std::optional<FolderLock> lock(FolderLock::Acquire(dir()).value());
-  EXPECT_EQ(FolderLock::Acquire(dir()).status().ToString(),
-            "ABORTED: " + dir() + ": another save of a checkpoint is under way in this folder");
+  const Status status = FolderLock::Acquire(dir()).status();
+  EXPECT_EQ(status.code(), StatusCode::kAborted);
+  // Not every system tells who holds it.
+  EXPECT_THAT(
+      status.message(),
+      ::testing::MatchesRegex(dir() + ": another run(, process " + std::to_string(::getpid()) +
+                              ",)? writes its checkpoints to this folder: .*"));
   lock.reset();
   EXPECT_TRUE(FolderLock::Acquire(dir()).ok());
+}
+
+TEST_F(CheckpointFolderTest, TheLockKnowsWhenItsFolderHasGone) {
+  fs::create_directories(Path("run"));
+  const Result<FolderLock> lock = FolderLock::Acquire(Path("run"));
+  ASSERT_TRUE(lock.ok());
+  EXPECT_TRUE(lock->CheckStillAt(Path("run")).ok());
+  fs::rename(Path("run"), Path("moved"));
+  EXPECT_EQ(lock->CheckStillAt(Path("run")).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(lock->CheckStillAt(Path("moved")).ok());
+  fs::create_directories(Path("run"));
+  EXPECT_THAT(lock->CheckStillAt(Path("run")).message(), HasSubstr("was moved or removed"));
 }
 
 TEST_F(CheckpointFolderTest, AStagedFolderTakesItsNameOrVanishes) {
