@@ -43,9 +43,9 @@ Result<Callable::Entry> Callable::Compile(std::span<const Tensor> feeds) const {
   if (placed_ != nullptr && !placed_->placement->Trivial()) {
     LS_ASSIGN_OR_RETURN(devices, placed_->placement->Devices());
   }
-  LS_ASSIGN_OR_RETURN(
-      pass::SpecializedGraph graph,
-      pass::Specialize(graph_, shapes, signature_.fetches, signature_.targets, devices));
+  LS_ASSIGN_OR_RETURN(pass::SpecializedGraph graph,
+                      pass::Specialize(graph_, shapes, signature_.fetches, signature_.targets,
+                                       devices, signature_.done));
   const auto elsewhere = [](const auto& node) { return node->device != pass::LocalDeviceName(0); };
   const auto nodes = graph.graph->nodes();
   if (!devices.empty() && std::any_of(nodes.begin(), nodes.end(), elsewhere)) {
@@ -260,6 +260,26 @@ Result<std::vector<Tensor>> Session::Run(const FeedList& feeds, const std::vecto
   const StepInfo info{options_.seed, next_step_.fetch_add(1), 0};
   LS_TRY(callable->Run(feed_tensors, results, info));
   return results;
+}
+
+Result<uint64_t> Session::PartialRunSetup(const Signature& whole, const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(pass::PartialStep step,
+                      pass::PartialStep::Create(graph_, whole.feeds, whole.fetches, whole.targets));
+  return partial_runs_.Begin(std::move(step), next_step_.fetch_add(1), deadline);
+}
+
+Result<std::vector<Tensor>> Session::PartialRun(uint64_t run, const FeedList& feeds,
+                                                const std::vector<Value>& fetches,
+                                                const std::vector<Node*>& targets) {
+  const auto execute = [this](const pass::PartialStep::Part& part, int64_t number,
+                              const Deadline&) -> Result<std::vector<Tensor>> {
+    LS_ASSIGN_OR_RETURN(Callable * callable,
+                        Prepare({part.feeds, part.fetches, part.targets, part.done}));
+    std::vector<Tensor> results(part.fetches.size());
+    LS_TRY(callable->Run(part.tensors, results, {options_.seed, number, 0}));
+    return results;
+  };
+  return partial_runs_.Continue(run, feeds, fetches, targets, execute);
 }
 
 Result<std::vector<Tensor>> Session::RunByName(

@@ -17,8 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/deadline.h"
 #include "lockstep/base/mutex.h"
 #include "lockstep/exec/device.h"
+#include "lockstep/exec/partial_runs.h"
 #include "lockstep/exec/placed_step.h"
 #include "lockstep/exec/plan.h"
 #include "lockstep/exec/variable_store.h"
@@ -42,6 +44,8 @@ struct Signature {
   std::vector<Value> feeds;  // placeholders, or any values to replace
   std::vector<Value> fetches;
   std::vector<Node*> targets;
+  // Ran before, in earlier parts of the same step: pass::Specialize.
+  std::vector<Node*> done = {};
 
   friend bool operator==(const Signature&, const Signature&) = default;
 };
@@ -144,6 +148,18 @@ class Session {
                                         const std::vector<std::string>& fetches,
                                         const std::vector<std::string>& targets = {});
 
+  // A step whose feeds and fetches come in several calls: pass::PartialStep. `whole` is all that it
+  // will be given and asked for, within `deadline`. Returns the number of the run.
+  Result<uint64_t> PartialRunSetup(const Signature& whole, const Deadline& deadline);
+
+  // Runs what these need and what did not run yet. The run ends when everything was fetched, with
+  // an error of an op, and with its deadline. INVALID_ARGUMENT, after which it goes on, for a feed
+  // or fetch that is not its own or came before, or that needs a feed which is still to come;
+  // ABORTED for a run that has ended.
+  Result<std::vector<Tensor>> PartialRun(uint64_t run, const FeedList& feeds,
+                                         const std::vector<Value>& fetches,
+                                         const std::vector<Node*>& targets = {});
+
   // Runs where the nodes are placed, by default on the first device. Lives as long as the session.
   // Asking again for the same returns the same.
   Result<Callable*> Prepare(const Signature& signature);
@@ -174,6 +190,7 @@ class Session {
   std::atomic<uint64_t> next_placed_step_{0};
   PlacedEnv placed_env_;
   std::atomic<int64_t> next_step_{0};
+  PartialRuns partial_runs_;
   Mutex mu_;
 
   struct Prepared {

@@ -10,8 +10,12 @@ namespace {
 
 class Specializer {
  public:
-  Specializer(const Graph& graph, std::span<const Feed> feeds, std::span<const std::string> devices)
-      : graph_(graph), devices_(devices) {
+  Specializer(const Graph& graph, std::span<const Feed> feeds, std::span<const std::string> devices,
+              std::span<Node* const> done)
+      : graph_(graph), devices_(devices), done_(graph.nodes().size(), false) {
+    for (const Node* node : done) {
+      done_[static_cast<size_t>(node->id)] = true;
+    }
     result_.graph = std::make_unique<Graph>(graph.catalog());
     result_.feeds.resize(feeds.size());
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -27,6 +31,18 @@ class Specializer {
     return node.op->name == "Placeholder" && feeds_.contains({const_cast<Node*>(&node), 0});
   }
 
+  // Has run, or is there before the step.
+  bool IsOver(const Node& node) const {
+    return done_[static_cast<size_t>(node.id)] || IsFedPlaceholder(node);
+  }
+
+  // What stands for a value of a node that is done and that is a variable.
+  Value Current(Value value) const {
+    const bool stands = done_[static_cast<size_t>(value.node->id)] && value.type().is_variable &&
+                        !feeds_.contains(value);
+    return stands ? WrittenVariable(value) : value;
+  }
+
   // Marks what is needed, walking back from the fetches and targets and stopping at feeds.
   void Mark(std::span<const Value> fetches, std::span<Node* const> targets);
   Status CopyNode(const Node& node);
@@ -39,6 +55,7 @@ class Specializer {
 
   const Graph& graph_;
   std::span<const std::string> devices_;
+  std::vector<bool> done_;
   std::unordered_map<Value, std::pair<size_t, const Feed*>, ValueHash> feeds_;
   std::vector<bool> needed_;
   std::unordered_map<const Node*, Node*> copies_;
@@ -49,14 +66,14 @@ void Specializer::Mark(std::span<const Value> fetches, std::span<Node* const> ta
   needed_.assign(graph_.nodes().size(), false);
   std::vector<const Node*> stack;
   const auto visit = [&](const Node* node) {
-    if (!needed_[static_cast<size_t>(node->id)] && !IsFedPlaceholder(*node)) {
+    if (!needed_[static_cast<size_t>(node->id)] && !IsOver(*node)) {
       needed_[static_cast<size_t>(node->id)] = true;
       stack.push_back(node);
     }
   };
   const auto visit_value = [&](const Value& value) {
     if (!feeds_.contains(value)) {
-      visit(value.node);
+      visit(Current(value).node);
     }
   };
   std::for_each(fetches.begin(), fetches.end(), visit_value);
@@ -95,12 +112,15 @@ Result<Value> Specializer::MakeFeed(size_t index, const Feed& feed) {
 }
 
 Result<Value> Specializer::Map(Value value) {
+  value = Current(value);
   const auto feed = feeds_.find(value);
   if (feed != feeds_.end()) {
     return MakeFeed(feed->second.first, *feed->second.second);
   }
   const auto copy = copies_.find(value.node);
-  LS_CHECK(copy != copies_.end());
+  if (copy == copies_.end()) {
+    return Internal(fmt::format("{} has run, and its output is not fed", value.node->Describe()));
+  }
   return Value{copy->second, value.index};
 }
 
@@ -118,7 +138,7 @@ Status Specializer::CopyNode(const Node& node) {
     spec.inputs.push_back(mapped);
   }
   for (const Node* control : node.control_inputs) {
-    if (!IsFedPlaceholder(*control)) {
+    if (!IsOver(*control)) {
       spec.control_inputs.push_back(copies_.at(control));
     }
   }
@@ -151,7 +171,7 @@ Result<SpecializedGraph> Specializer::Run(std::span<const Value> fetches,
     result_.fetches.push_back(mapped);
   }
   for (Node* target : targets) {
-    if (!IsFedPlaceholder(*target)) {
+    if (!IsOver(*target)) {
       result_.targets.push_back(copies_.at(target));
     }
   }
@@ -160,11 +180,23 @@ Result<SpecializedGraph> Specializer::Run(std::span<const Value> fetches,
 
 }  // namespace
 
+Value WrittenVariable(Value value) {
+  while (value.node->op->writes_variables()) {
+    int written = 0;
+    while (!value.node->op->Writes(written)) {
+      ++written;
+    }
+    value = value.node->inputs[static_cast<size_t>(written)];
+  }
+  return value;
+}
+
 Result<SpecializedGraph> Specialize(const Graph& graph, std::span<const Feed> feeds,
                                     std::span<const Value> fetches, std::span<Node* const> targets,
-                                    std::span<const std::string> devices) {
+                                    std::span<const std::string> devices,
+                                    std::span<Node* const> done) {
   LS_CHECK(devices.empty() || devices.size() == graph.nodes().size());
-  return Specializer(graph, feeds, devices).Run(fetches, targets);
+  return Specializer(graph, feeds, devices, done).Run(fetches, targets);
 }
 
 }  // namespace lockstep::pass

@@ -26,10 +26,16 @@ struct SpecializedGraph {
 };
 
 // `devices`, by id of the graph's nodes, are the devices of the copies; empty: those of the nodes.
+// `done` have run before: nobody waits for them, what they returned of variables is read from the
+// variables, and of their other values those that are needed must be fed.
 // Errors: a placeholder that is needed and not fed, a feed of the wrong type or shape, a shape that
 // stays unknown, a cycle. All name the op and its line.
 Result<SpecializedGraph> Specialize(const Graph& graph, std::span<const Feed> feeds,
                                     std::span<const Value> fetches, std::span<Node* const> targets,
-                                    std::span<const std::string> devices = {});
+                                    std::span<const std::string> devices = {},
+                                    std::span<Node* const> done = {});
+
+// The variable whose value an op that writes variables has returned.
+Value WrittenVariable(Value value);
 
 }  // namespace lockstep::pass

@@ -166,6 +166,10 @@ Status RemoteSession::Extend() {
   return OkStatus();
 }
 
+Deadline RemoteSession::DeadlineOf(const RunSettings& settings) const {
+  return Deadline::After(settings.timeout.count() > 0 ? settings.timeout : options_.step_timeout);
+}
+
 Result<std::vector<Tensor>> RemoteSession::RunStep(StepRequest request,
                                                    const RunSettings& settings) {
   LS_TRY(Extend());
@@ -174,8 +178,7 @@ Result<std::vector<Tensor>> RemoteSession::RunStep(StepRequest request,
     request.session = handle_.session;
   }
   LS_ASSIGN_OR_RETURN(request.request_id, RandomNonZero());
-  request.deadline =
-      Deadline::After(settings.timeout.count() > 0 ? settings.timeout : options_.step_timeout);
+  request.deadline = DeadlineOf(settings);
   request.trace_placement = settings.placement != nullptr;
   LS_ASSIGN_OR_RETURN(StepReply reply, master_->RunStep(request));
   if (settings.placement != nullptr) {
@@ -192,10 +195,9 @@ Status RemoteSession::Initialize() {
   return Run({}, {}, targets).status();
 }
 
-Result<std::vector<Tensor>> RemoteSession::Run(const FeedList& feeds,
-                                               const std::vector<Value>& fetches,
-                                               const std::vector<Node*>& targets,
-                                               const RunSettings& settings) {
+Result<StepRequest> RemoteSession::RequestOf(const FeedList& feeds,
+                                             const std::vector<Value>& fetches,
+                                             const std::vector<Node*>& targets) {
   StepRequest request{.signature = {}, .feeds = {}, .deadline = Deadline::Infinite()};
   std::vector<Value> values;
   for (const auto& [value, tensor] : feeds) {
@@ -206,6 +208,40 @@ Result<std::vector<Tensor>> RemoteSession::Run(const FeedList& feeds,
   LS_TRY(CheckValid(fetches, "fetch"));
   LS_TRY(CheckTargets(targets));
   request.signature = {NamesOf(values), NamesOf(fetches), NamesOf(targets)};
+  return request;
+}
+
+Result<std::vector<Tensor>> RemoteSession::Run(const FeedList& feeds,
+                                               const std::vector<Value>& fetches,
+                                               const std::vector<Node*>& targets,
+                                               const RunSettings& settings) {
+  LS_ASSIGN_OR_RETURN(StepRequest request, RequestOf(feeds, fetches, targets));
+  return RunStep(std::move(request), settings);
+}
+
+Result<uint64_t> RemoteSession::PartialRunSetup(const std::vector<Value>& feeds,
+                                                const std::vector<Value>& fetches,
+                                                const std::vector<Node*>& targets,
+                                                const RunSettings& settings) {
+  LS_TRY(CheckValid(feeds, "feed"));
+  LS_TRY(CheckValid(fetches, "fetch"));
+  LS_TRY(CheckTargets(targets));
+  LS_TRY(Extend());
+  uint64_t session = 0;
+  {
+    const MutexLock lock(mu_);
+    session = handle_.session;
+  }
+  return master_->PartialRunSetup(session, {NamesOf(feeds), NamesOf(fetches), NamesOf(targets)},
+                                  DeadlineOf(settings));
+}
+
+Result<std::vector<Tensor>> RemoteSession::PartialRun(uint64_t run, const FeedList& feeds,
+                                                      const std::vector<Value>& fetches,
+                                                      const std::vector<Node*>& targets,
+                                                      const RunSettings& settings) {
+  LS_ASSIGN_OR_RETURN(StepRequest request, RequestOf(feeds, fetches, targets));
+  request.partial_run = run;
   return RunStep(std::move(request), settings);
 }
 

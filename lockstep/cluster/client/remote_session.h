@@ -91,6 +91,17 @@ class RemoteSession {
                                         const std::vector<std::string>& targets = {},
                                         const RunSettings& settings = {});
 
+  // A step whose feeds and fetches come in several calls, as exec::Session does it; the settings'
+  // timeout is that of the whole run. It ends with the session, and when the graph grows.
+  Result<uint64_t> PartialRunSetup(const std::vector<Value>& feeds,
+                                   const std::vector<Value>& fetches,
+                                   const std::vector<Node*>& targets = {},
+                                   const RunSettings& settings = {});
+  Result<std::vector<Tensor>> PartialRun(uint64_t run, const FeedList& feeds,
+                                         const std::vector<Value>& fetches,
+                                         const std::vector<Node*>& targets = {},
+                                         const RunSettings& settings = {});
+
   // Lives as long as the session.
   Result<Callable> MakeCallable(const std::vector<Value>& feeds, const std::vector<Value>& fetches,
                                 const std::vector<Node*>& targets = {});
@@ -110,6 +121,9 @@ class RemoteSession {
   static Result<std::unique_ptr<RemoteSession>> Open(const Graph& graph,
                                                      std::shared_ptr<MasterInterface> master,
                                                      const RemoteSessionOptions& options);
+  static Result<StepRequest> RequestOf(const FeedList& feeds, const std::vector<Value>& fetches,
+                                       const std::vector<Node*>& targets);
+  Deadline DeadlineOf(const RunSettings& settings) const;
   Result<std::vector<Tensor>> RunStep(StepRequest request, const RunSettings& settings)
       LS_EXCLUDES(mu_);
   // Sends the graph if it has grown.

@@ -257,6 +257,66 @@ TEST_F(RemoteSessionTest, ManyClientsAtOnce) {
   EXPECT_EQ(right.load(), 40);
 }
 
+TEST_F(RemoteSessionTest, AStepInSeveralParts) {
+  Value sum;
+  Value product;
+  Value factor;
+  {
+    Builder b(graph_);
+    {
+      DeviceScope device(b, "/job:worker/task:1");
+      sum = op::Add(b, x_, x_);
+    }
+    DeviceScope device(b, "/job:worker/task:2");
+    factor = op::Placeholder(b, DType::kFloat32, {2}, "factor");
+    const ControlScope after(b, {bump_});
+    product = op::Mul(b, op::Add(b, sum, b_), factor);
+    ASSERT_TRUE(b.status().ok()) << b.status().ToString();
+  }
+  auto local = RemoteSession::Create(graph_, cluster_->server(0), Options()).value();
+  ASSERT_TRUE(local->Initialize().ok());
+  auto remote = RemoteSession::Create(graph_, cluster_->server(1).target(), Options()).value();
+  const Tensor factors = Tensor::From<float>({2}, {1, 100}).value();
+  double bumps = 0;
+  for (RemoteSession* session : {local.get(), remote.get(), local.get()}) {
+    const auto run = session->PartialRunSetup({x_, factor}, {sum, product}, {bump_.node});
+    ASSERT_TRUE(run.ok()) << run.status().ToString();
+    EXPECT_EQ(session->PartialRun(*run, {}, {sum}).status().code(), StatusCode::kInvalidArgument);
+    const auto first = session->PartialRun(*run, {{x_, Batch(2)}}, {sum});
+    ASSERT_TRUE(first.ok()) << first.status().ToString();
+    EXPECT_EQ(first->at(0).ToDoubles(), (std::vector<double>{0, 2, 4, 6}));
+    EXPECT_EQ(session->PartialRun(*run, {{x_, Batch(2)}}, {product}).status().message(),
+              "x was fed before");
+    // The variable is updated once, and the product sees it in this part or the next.
+    ASSERT_TRUE(session->PartialRun(*run, {}, {}, {bump_.node}).ok());
+    bumps += 1;
+    const auto second = session->PartialRun(*run, {{factor, factors}}, {product});
+    ASSERT_TRUE(second.ok()) << second.status().ToString();
+    EXPECT_EQ(second->at(0).ToDoubles(), (std::vector<double>{10 + bumps, 100 * (22 + bumps),
+                                                              14 + bumps, 100 * (26 + bumps)}));
+    EXPECT_EQ(session->PartialRun(*run, {}, {product}).status().code(), StatusCode::kAborted);
+  }
+}
+
+TEST_F(RemoteSessionTest, APartialRunEndsWithItsTimeAndWithItsSession) {
+  auto session = RemoteSession::Create(graph_, cluster_->server(1).target(), Options()).value();
+  ASSERT_TRUE(session->Initialize().ok());
+  const auto late = session->PartialRunSetup({x_}, {y_}, {}, {.timeout = milliseconds(1)});
+  ASSERT_TRUE(late.ok()) << late.status().ToString();
+  std::this_thread::sleep_for(milliseconds(20));
+  const Status status = session->PartialRun(*late, {{x_, Batch(1)}}, {y_}).status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
+  EXPECT_TRUE(Contains(status.ToString(), y_.name())) << status.ToString();
+  // One whose graph grows.
+  const auto old = session->PartialRunSetup({x_}, {y_}).value();
+  Builder b(graph_);
+  (void)op::Add(b, y_, y_);
+  EXPECT_EQ(session->PartialRun(old, {{x_, Batch(1)}}, {y_}).status().code(), StatusCode::kAborted);
+  const auto left = session->PartialRunSetup({x_}, {y_}).value();
+  ASSERT_TRUE(session->Close().ok());
+  EXPECT_FALSE(session->PartialRun(left, {{x_, Batch(1)}}, {y_}).ok());
+}
+
 TEST_F(RemoteSessionTest, ALostTaskEndsTheStep) {
   auto session = RemoteSession::Create(graph_, cluster_->server(0), Options()).value();
   ASSERT_TRUE(session->Initialize().ok());

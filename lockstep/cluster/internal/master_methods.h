@@ -8,6 +8,7 @@ namespace lockstep::cluster::internal::master_method {
 inline constexpr std::string_view kCreateSession = "/lockstep.cluster.Master/CreateSession";
 inline constexpr std::string_view kExtendSession = "/lockstep.cluster.Master/ExtendSession";
 inline constexpr std::string_view kRunStep = "/lockstep.cluster.Master/RunStep";
+inline constexpr std::string_view kPartialRunSetup = "/lockstep.cluster.Master/PartialRunSetup";
 inline constexpr std::string_view kMakeCallable = "/lockstep.cluster.Master/MakeCallable";
 inline constexpr std::string_view kReleaseCallable = "/lockstep.cluster.Master/ReleaseCallable";
 inline constexpr std::string_view kCloseSession = "/lockstep.cluster.Master/CloseSession";

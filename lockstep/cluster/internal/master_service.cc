@@ -52,6 +52,7 @@ Answer RunStep(MasterInterface& master, const RpcRequest& call) {
   StepRequest step{
       .session = request.session(),
       .callable = request.callable(),
+      .partial_run = request.partial_run(),
       .signature = FromWire(request.signature()),
       .feeds = {},
       .request_id = request.request_id(),
@@ -66,6 +67,17 @@ Answer RunStep(MasterInterface& master, const RpcRequest& call) {
   }
   answer.set_text(reply.placement);
   return PackTensors(answer, reply.fetches);
+}
+
+Answer PartialRunSetup(MasterInterface& master, const RpcRequest& call) {
+  LS_ASSIGN_OR_RETURN(const auto request, FromBytes<wire::PartialRunRequest>(call.body));
+  wire::PartialRunReply reply;
+  LS_ASSIGN_OR_RETURN(
+      const uint64_t run,
+      master.PartialRunSetup(request.session(), FromWire(request.whole()),
+                             Deadline::After(std::chrono::milliseconds(request.timeout_ms()))));
+  reply.set_partial_run(run);
+  return ToBytes(reply);
 }
 
 Answer MakeCallable(MasterInterface& master, const RpcRequest& call) {
@@ -115,6 +127,7 @@ void AddMasterHandlers(RpcHandlers& handlers, const std::shared_ptr<MasterInterf
       {method::kCreateSession, CreateSession},
       {method::kExtendSession, ExtendSession},
       {method::kRunStep, RunStep},
+      {method::kPartialRunSetup, PartialRunSetup},
       {method::kMakeCallable, MakeCallable},
       {method::kReleaseCallable, ReleaseCallable},
       {method::kCloseSession, CloseSession},

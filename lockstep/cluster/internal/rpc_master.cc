@@ -61,6 +61,7 @@ Result<StepReply> RpcMaster::RunStep(const StepRequest& step) {
   if (step.callable == 0) {
     ToWire(step.signature, *request.mutable_signature());
   }
+  request.set_partial_run(step.partial_run);
   request.set_request_id(step.request_id);
   request.set_timeout_ms(WaitMs(step.deadline));
   request.set_trace_placement(step.trace_placement);
@@ -77,6 +78,20 @@ Result<StepReply> RpcMaster::RunStep(const StepRequest& step) {
   LS_ASSIGN_OR_RETURN(result.fetches, UnpackTensors(answer.tensors(), packed.elements));
   result.placement = answer.text();
   return result;
+}
+
+Result<uint64_t> RpcMaster::PartialRunSetup(uint64_t session, const SignatureNames& whole,
+                                            const Deadline& deadline) {
+  wire::PartialRunRequest request;
+  request.set_session(session);
+  ToWire(whole, *request.mutable_whole());
+  request.set_timeout_ms(WaitMs(deadline));
+  LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
+  LS_ASSIGN_OR_RETURN(const std::string reply,
+                      channel_->Call(method::kPartialRunSetup, std::move(body),
+                                     {.deadline = CallDeadline(deadline)}));
+  LS_ASSIGN_OR_RETURN(const auto answer, FromBytes<wire::PartialRunReply>(reply));
+  return answer.partial_run();
 }
 
 Result<uint64_t> RpcMaster::MakeCallable(uint64_t session, const SignatureNames& signature,

@@ -17,6 +17,8 @@ class RpcMaster : public MasterInterface {
   Result<SessionHandle> ExtendSession(const SessionHandle& handle, const std::string& graph,
                                       const Deadline& deadline) override;
   Result<StepReply> RunStep(const StepRequest& request) override;
+  Result<uint64_t> PartialRunSetup(uint64_t session, const SignatureNames& whole,
+                                   const Deadline& deadline) override;
   Result<uint64_t> MakeCallable(uint64_t session, const SignatureNames& signature,
                                 const Deadline& deadline) override;
   Status ReleaseCallable(uint64_t session, uint64_t callable, const Deadline& deadline) override;

@@ -225,6 +225,12 @@ Result<StepReply> Master::RunStep(const StepRequest& request) {
   return session->Run(limited);
 }
 
+Result<uint64_t> Master::PartialRunSetup(uint64_t session, const SignatureNames& whole,
+                                         const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> found, Find(session));
+  return found->PartialRunSetup(whole, deadline);
+}
+
 Result<uint64_t> Master::MakeCallable(uint64_t session, const SignatureNames& signature,
                                       const Deadline& /*deadline*/) {
   LS_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> found, Find(session));

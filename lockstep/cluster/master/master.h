@@ -38,6 +38,8 @@ class Master : public MasterInterface {
   Result<SessionHandle> ExtendSession(const SessionHandle& handle, const std::string& graph,
                                       const Deadline& deadline) override LS_EXCLUDES(mu_);
   Result<StepReply> RunStep(const StepRequest& request) override LS_EXCLUDES(mu_);
+  Result<uint64_t> PartialRunSetup(uint64_t session, const SignatureNames& whole,
+                                   const Deadline& deadline) override LS_EXCLUDES(mu_);
   Result<uint64_t> MakeCallable(uint64_t session, const SignatureNames& signature,
                                 const Deadline& deadline) override LS_EXCLUDES(mu_);
   Status ReleaseCallable(uint64_t session, uint64_t callable, const Deadline& deadline) override

@@ -58,6 +58,8 @@ struct StepRequest {
   uint64_t session = 0;
   // Of MakeCallable, or 0: then the signature counts.
   uint64_t callable = 0;
+  // Of PartialRunSetup, or 0. Then the signature is what is given and asked for now.
+  uint64_t partial_run = 0;
   SignatureNames signature;
   std::vector<Tensor> feeds;
   // Random; a request that comes twice is run once. 0: not checked.
@@ -83,6 +85,10 @@ class MasterInterface {
   virtual Result<SessionHandle> ExtendSession(const SessionHandle& handle, const std::string& graph,
                                               const Deadline& deadline) = 0;
   virtual Result<StepReply> RunStep(const StepRequest& request) = 0;
+  // A step whose feeds and fetches come in several calls of RunStep, within `deadline`. `whole` is
+  // all that will be given and asked for: pass::PartialStep.
+  virtual Result<uint64_t> PartialRunSetup(uint64_t session, const SignatureNames& whole,
+                                           const Deadline& deadline) = 0;
   virtual Result<uint64_t> MakeCallable(uint64_t session, const SignatureNames& signature,
                                         const Deadline& deadline) = 0;
   virtual Status ReleaseCallable(uint64_t session, uint64_t callable, const Deadline& deadline) = 0;

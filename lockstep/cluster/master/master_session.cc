@@ -21,9 +21,46 @@ constexpr size_t kMaxShapes = 16;
 constexpr int kLinkAttempts = 6;
 constexpr milliseconds kFirstLinkAttempt{250};
 
-std::string KeyOf(const SignatureNames& names) {
-  return fmt::format("{}>{}>{}", fmt::join(names.feeds, ","), fmt::join(names.fetches, ","),
-                     fmt::join(names.targets, ","));
+std::string KeyOf(const SignatureNames& names, const std::vector<std::string>& done) {
+  return fmt::format("{}>{}>{}>{}", fmt::join(names.feeds, ","), fmt::join(names.fetches, ","),
+                     fmt::join(names.targets, ","), fmt::join(done, ","));
+}
+
+Result<std::vector<Value>> ValuesOf(const Graph& graph, const std::vector<std::string>& names) {
+  std::vector<Value> values;
+  for (const std::string& name : names) {
+    LS_ASSIGN_OR_RETURN(const Value value, graph.FindValue(name));
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<std::vector<Node*>> NodesOf(const Graph& graph, const std::vector<std::string>& names) {
+  std::vector<Node*> nodes;
+  for (const std::string& name : names) {
+    Node* node = graph.FindNode(name);
+    if (node == nullptr) {
+      return NotFound(fmt::format("the graph has no node '{}' to run", name));
+    }
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<std::string> NamesOf(const std::vector<Value>& values) {
+  std::vector<std::string> names;
+  for (const Value& value : values) {
+    names.push_back(value.name());
+  }
+  return names;
+}
+
+std::vector<std::string> NamesOf(const std::vector<Node*>& nodes) {
+  std::vector<std::string> names;
+  for (const Node* node : nodes) {
+    names.push_back(node->name);
+  }
+  return names;
 }
 
 struct ResolvedSignature {
@@ -55,17 +92,8 @@ Result<ResolvedSignature> Resolve(const Graph& graph, const SignatureNames& name
     }
     resolved.feeds.push_back({value, feed.dtype(), feed.shape()});
   }
-  for (const std::string& name : names.fetches) {
-    LS_ASSIGN_OR_RETURN(const Value value, graph.FindValue(name));
-    resolved.fetches.push_back(value);
-  }
-  for (const std::string& name : names.targets) {
-    Node* node = graph.FindNode(name);
-    if (node == nullptr) {
-      return NotFound(fmt::format("the graph has no node '{}' to run", name));
-    }
-    resolved.targets.push_back(node);
-  }
+  LS_ASSIGN_OR_RETURN(resolved.fetches, ValuesOf(graph, names.fetches));
+  LS_ASSIGN_OR_RETURN(resolved.targets, NodesOf(graph, names.targets));
   return resolved;
 }
 
@@ -138,6 +166,7 @@ Result<uint64_t> MasterSession::SetGraph(std::unique_ptr<Graph> graph, uint64_t 
     }
   }
   Deregister(state_);
+  partial_runs_.Clear();
   state_.graph = std::move(graph);
   state_.placement = std::move(placement);
   state_.registered.clear();
@@ -155,12 +184,12 @@ void MasterSession::Deregister(GraphState& state) {
 }
 
 Result<std::shared_ptr<MasterSession::Registered>> MasterSession::Find(
-    const SignatureNames& names, const std::vector<Tensor>& feeds, const Deadline& deadline) {
+    const Cut& cut, const std::vector<Tensor>& feeds, const Deadline& deadline) {
   const MutexLock lock(mu_);
   if (closed_) {
     return FailedPrecondition("the session is closed");
   }
-  const auto found = state_.registered.find(KeyOf(names));
+  const auto found = state_.registered.find(KeyOf(cut.names, cut.done));
   if (found != state_.registered.end()) {
     for (const auto& registered : found->second) {
       if (SameShapes(registered->shapes, feeds)) {
@@ -168,21 +197,22 @@ Result<std::shared_ptr<MasterSession::Registered>> MasterSession::Find(
       }
     }
   }
-  return Register(names, feeds, deadline);
+  return Register(cut, feeds, deadline);
 }
 
 Result<std::shared_ptr<MasterSession::Registered>> MasterSession::Register(
-    const SignatureNames& names, const std::vector<Tensor>& feeds, const Deadline& deadline) {
-  LS_ASSIGN_OR_RETURN(const ResolvedSignature resolved, Resolve(*state_.graph, names, feeds));
+    const Cut& cut, const std::vector<Tensor>& feeds, const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(const ResolvedSignature resolved, Resolve(*state_.graph, cut.names, feeds));
+  LS_ASSIGN_OR_RETURN(const std::vector<Node*> done, NodesOf(*state_.graph, cut.done));
   LS_ASSIGN_OR_RETURN(pass::SpecializedGraph specialized,
                       pass::Specialize(*state_.graph, resolved.feeds, resolved.fetches,
-                                       resolved.targets, state_.placement.devices));
+                                       resolved.targets, state_.placement.devices, done));
   auto registered = std::make_shared<Registered>();
   LS_ASSIGN_OR_RETURN(registered->scope, RandomNonZero());
   for (const Tensor& feed : feeds) {
     registered->shapes.push_back(feed.shape());
   }
-  const std::string key = KeyOf(names);
+  const std::string key = KeyOf(cut.names, cut.done);
   const Status status = RegisterWithTasks(std::move(specialized), *registered, deadline);
   if (!status.ok()) {
     for (const TaskShare& share : registered->shares) {
@@ -323,38 +353,89 @@ Status MasterSession::LinkAgain(Registered& registered, const Deadline& deadline
                                            status.message()));
 }
 
-Result<std::vector<Tensor>> MasterSession::RunRegistered(Registered& registered,
-                                                         const StepRequest& request,
-                                                         size_t num_fetches) {
-  const WorkerRun run{.scope = registered.scope,
-                      .step = registered.next_step.fetch_add(1),
-                      .info = {config_.seed, next_step_number_.fetch_add(1), 0},
-                      .deadline = request.deadline};
-  return env_.steps->Run(run, registered.shares, request.feeds, num_fetches);
+Result<std::shared_ptr<const Graph>> MasterSession::CurrentGraph() {
+  const MutexLock lock(mu_);
+  if (closed_) {
+    return FailedPrecondition("the session is closed");
+  }
+  return state_.graph;
 }
 
-Result<StepReply> MasterSession::Run(const StepRequest& request) {
-  SignatureNames names = request.signature;
-  if (request.callable != 0) {
-    const MutexLock lock(mu_);
-    const auto found = callables_.find(request.callable);
-    if (found == callables_.end()) {
-      return Aborted(fmt::format("the session has no callable {}", request.callable));
-    }
-    names = found->second;
-  }
+Result<std::vector<Tensor>> MasterSession::RunCut(const Cut& cut, const StepRequest& request,
+                                                  int64_t number) {
   LS_ASSIGN_OR_RETURN(const std::shared_ptr<Registered> registered,
-                      Find(names, request.feeds, request.deadline));
+                      Find(cut, request.feeds, request.deadline));
   if (registered->linked_at != broken_links_) {
     LS_TRY(LinkAgain(*registered, request.deadline));
   }
-  Result<std::vector<Tensor>> fetches = RunRegistered(*registered, request, names.fetches.size());
+  const WorkerRun run{.scope = registered->scope,
+                      .step = registered->next_step.fetch_add(1),
+                      .info = {config_.seed, number, 0},
+                      .deadline = request.deadline};
+  Result<std::vector<Tensor>> fetches =
+      env_.steps->Run(run, registered->shares, request.feeds, cut.names.fetches.size());
   if (fetches.status().code() == StatusCode::kUnavailable) {
     // Perhaps of a task that is there. The next step finds out.
     broken_links_.fetch_add(1);
   }
+  return fetches;
+}
+
+Result<uint64_t> MasterSession::PartialRunSetup(const SignatureNames& whole,
+                                                const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(const std::shared_ptr<const Graph> graph, CurrentGraph());
+  LS_ASSIGN_OR_RETURN(std::vector<Value> feeds, ValuesOf(*graph, whole.feeds));
+  LS_ASSIGN_OR_RETURN(std::vector<Value> fetches, ValuesOf(*graph, whole.fetches));
+  LS_ASSIGN_OR_RETURN(std::vector<Node*> targets, NodesOf(*graph, whole.targets));
+  LS_ASSIGN_OR_RETURN(
+      pass::PartialStep step,
+      pass::PartialStep::Create(*graph, std::move(feeds), std::move(fetches), std::move(targets)));
+  return partial_runs_.Begin(std::move(step), next_step_number_.fetch_add(1), deadline, graph);
+}
+
+Result<std::vector<Tensor>> MasterSession::RunPart(const StepRequest& request) {
+  LS_ASSIGN_OR_RETURN(const std::shared_ptr<const Graph> graph, CurrentGraph());
+  LS_ASSIGN_OR_RETURN(const std::vector<Value> values, ValuesOf(*graph, request.signature.feeds));
+  LS_ASSIGN_OR_RETURN(const std::vector<Value> fetches,
+                      ValuesOf(*graph, request.signature.fetches));
+  LS_ASSIGN_OR_RETURN(const std::vector<Node*> targets, NodesOf(*graph, request.signature.targets));
+  if (values.size() != request.feeds.size()) {
+    return InvalidArgument(fmt::format("{} tensors are fed, the signature has {} feeds",
+                                       request.feeds.size(), values.size()));
+  }
+  pass::PartialStep::FeedList feeds;
+  for (size_t i = 0; i < values.size(); ++i) {
+    feeds.emplace_back(values[i], request.feeds[i]);
+  }
+  const auto execute = [&](const pass::PartialStep::Part& part, int64_t number,
+                           const Deadline& deadline) {
+    StepRequest step = request;
+    step.feeds = part.tensors;
+    step.deadline = std::min(request.deadline, deadline);
+    return RunCut(
+        {{NamesOf(part.feeds), NamesOf(part.fetches), NamesOf(part.targets)}, NamesOf(part.done)},
+        step, number);
+  };
+  return partial_runs_.Continue(request.partial_run, feeds, fetches, targets, execute);
+}
+
+Result<StepReply> MasterSession::Run(const StepRequest& request) {
   StepReply reply;
-  LS_ASSIGN_OR_RETURN(reply.fetches, std::move(fetches));
+  if (request.partial_run != 0) {
+    LS_ASSIGN_OR_RETURN(reply.fetches, RunPart(request));
+  } else {
+    SignatureNames names = request.signature;
+    if (request.callable != 0) {
+      const MutexLock lock(mu_);
+      const auto found = callables_.find(request.callable);
+      if (found == callables_.end()) {
+        return Aborted(fmt::format("the session has no callable {}", request.callable));
+      }
+      names = found->second;
+    }
+    LS_ASSIGN_OR_RETURN(reply.fetches, RunCut({.names = std::move(names)}, request,
+                                              next_step_number_.fetch_add(1)));
+  }
   if (request.trace_placement) {
     const MutexLock lock(mu_);
     reply.placement = pass::DescribePlacement(*state_.graph, state_.placement);
@@ -367,16 +448,9 @@ Result<StepReply> MasterSession::Run(const StepRequest& request) {
 
 Result<uint64_t> MasterSession::MakeCallable(const SignatureNames& signature) {
   const MutexLock lock(mu_);
-  for (const auto* list : {&signature.feeds, &signature.fetches}) {
-    for (const std::string& name : *list) {
-      LS_TRY(state_.graph->FindValue(name).status());
-    }
-  }
-  for (const std::string& name : signature.targets) {
-    if (state_.graph->FindNode(name) == nullptr) {
-      return NotFound(fmt::format("the graph has no node '{}' to run", name));
-    }
-  }
+  LS_TRY(ValuesOf(*state_.graph, signature.feeds).status());
+  LS_TRY(ValuesOf(*state_.graph, signature.fetches).status());
+  LS_TRY(NodesOf(*state_.graph, signature.targets).status());
   callables_[next_callable_] = signature;
   return next_callable_++;
 }
@@ -393,6 +467,7 @@ Status MasterSession::Close(const Deadline& deadline) {
     const MutexLock lock(mu_);
     closed_ = true;
   }
+  partial_runs_.Clear();
   std::vector<std::function<Status()>> calls;
   for (const auto& [number, stub] : env_.workers) {
     // One that is lost has forgotten it, or will not answer.

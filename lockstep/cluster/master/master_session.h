@@ -16,6 +16,7 @@
 #include "lockstep/base/mutex.h"
 #include "lockstep/cluster/master/master_interface.h"
 #include "lockstep/cluster/master/step.h"
+#include "lockstep/exec/partial_runs.h"
 #include "lockstep/graph/graph.h"
 #include "lockstep/pass/partition.h"
 #include "lockstep/pass/place.h"
@@ -47,6 +48,8 @@ class MasterSession {
   Result<uint64_t> SetGraph(std::unique_ptr<Graph> graph, uint64_t version) LS_EXCLUDES(mu_);
 
   Result<StepReply> Run(const StepRequest& request) LS_EXCLUDES(mu_);
+  Result<uint64_t> PartialRunSetup(const SignatureNames& whole, const Deadline& deadline)
+      LS_EXCLUDES(mu_);
   Result<uint64_t> MakeCallable(const SignatureNames& signature) LS_EXCLUDES(mu_);
   Status ReleaseCallable(uint64_t callable) LS_EXCLUDES(mu_);
 
@@ -75,17 +78,26 @@ class MasterSession {
 
   // A graph and what was made of it; replaced whole by SetGraph.
   struct GraphState {
-    std::unique_ptr<Graph> graph;
+    std::shared_ptr<const Graph> graph;
     pass::Placement placement;
     std::map<std::string, std::vector<std::shared_ptr<Registered>>> registered;
   };
 
-  Result<std::shared_ptr<Registered>> Find(const SignatureNames& names,
-                                           const std::vector<Tensor>& feeds,
+  // A signature, and what ran before in the same step.
+  struct Cut {
+    SignatureNames names;
+    std::vector<std::string> done = {};
+  };
+
+  Result<std::shared_ptr<const Graph>> CurrentGraph() LS_EXCLUDES(mu_);
+  Result<std::shared_ptr<Registered>> Find(const Cut& cut, const std::vector<Tensor>& feeds,
                                            const Deadline& deadline) LS_EXCLUDES(mu_);
-  Result<std::shared_ptr<Registered>> Register(const SignatureNames& names,
-                                               const std::vector<Tensor>& feeds,
+  Result<std::shared_ptr<Registered>> Register(const Cut& cut, const std::vector<Tensor>& feeds,
                                                const Deadline& deadline) LS_REQUIRES(mu_);
+  // One step, or a part of it with the number of the step.
+  Result<std::vector<Tensor>> RunCut(const Cut& cut, const StepRequest& request, int64_t number)
+      LS_EXCLUDES(mu_);
+  Result<std::vector<Tensor>> RunPart(const StepRequest& request) LS_EXCLUDES(mu_);
   Status RegisterWithTasks(pass::SpecializedGraph graph, Registered& registered,
                            const Deadline& deadline);
   // For each task those that it has transfers with, and the master.
@@ -95,8 +107,6 @@ class MasterSession {
   // The same after a link broke, with a few attempts: an end may not have noticed yet.
   Status LinkAgain(Registered& registered, const Deadline& deadline);
   Result<int> TaskOf(const std::string& device) const;
-  Result<std::vector<Tensor>> RunRegistered(Registered& registered, const StepRequest& request,
-                                            size_t num_fetches);
   void Deregister(GraphState& state);
 
   const uint64_t id_;
@@ -104,6 +114,7 @@ class MasterSession {
   const MasterSessionEnv env_;
   std::atomic<int64_t> next_step_number_ = 0;
   std::atomic<uint64_t> broken_links_ = 0;
+  exec::PartialRuns partial_runs_;
   Mutex mu_;
   GraphState state_ LS_GUARDED_BY(mu_);
   uint64_t version_ LS_GUARDED_BY(mu_) = 0;
