@@ -73,8 +73,8 @@ Status ReadAll(int fd, const std::string& path, uint64_t max_bytes, std::string&
     }
     used += static_cast<size_t>(count);
     if (used > max_bytes) {
-      return ResourceExhausted(fmt::format("{}: grew beyond the limit of {} bytes while being read",
-                                           Shown(path), max_bytes));
+      return OutOfRange(fmt::format("{}: grew beyond the limit of {} bytes while being read",
+                                    Shown(path), max_bytes));
     }
   }
 }
@@ -115,7 +115,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   LS_ASSIGN_OR_RETURN(const internal::OpenedFile file, internal::OpenRegular(path));
   const uint64_t size = file.size;
   if (size > max_bytes) {
-    return ResourceExhausted(
+    return OutOfRange(
         fmt::format("{}: {} bytes, at most {} are allowed", Shown(path), size, max_bytes));
   }
   try {

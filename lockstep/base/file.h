@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// The content of `path`. A file of more than `max_bytes` is RESOURCE_EXHAUSTED before anything of
+// The content of `path`. A file of more than `max_bytes` is OUT_OF_RANGE before anything of
 // it is kept.
 Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 

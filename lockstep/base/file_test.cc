@@ -49,14 +49,14 @@ TEST_F(FileTest, ReadsFilesLargerThanOneChunk) {
 TEST_F(FileTest, ReadsFilesWhoseSizeIsNotKnownBeforehand) {
   // Files of /proc say that they are empty.
   EXPECT_THAT(ReadFile("/proc/self/status", 1 << 20).value(), HasSubstr("Pid:"));
-  EXPECT_EQ(ReadFile("/proc/self/status", 10).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReadFile("/proc/self/status", 10).status().code(), StatusCode::kOutOfRange);
 }
 
 TEST_F(FileTest, TheLimitIsExact) {
   ASSERT_TRUE(WriteFileAtomic(Path("x"), "12345").ok());
   EXPECT_TRUE(ReadFile(Path("x"), 5).ok());
   EXPECT_EQ(ReadFile(Path("x"), 4).status().ToString(),
-            "RESOURCE_EXHAUSTED: " + Path("x") + ": 5 bytes, at most 4 are allowed");
+            "OUT_OF_RANGE: " + Path("x") + ": 5 bytes, at most 4 are allowed");
 }
 
 TEST_F(FileTest, ErrorsNameThePathAndTheReason) {

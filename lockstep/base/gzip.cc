@@ -71,7 +71,7 @@ Status InflateMember(std::string_view data, uint64_t max_bytes, size_t& offset, 
     offset += given_in - stream.avail_in;
     used += given_out - stream.avail_out;
     if (used > max_bytes) {
-      return ResourceExhausted(
+      return OutOfRange(
           fmt::format("gzip: decompresses to more than the limit of {} bytes", max_bytes));
     }
     if (result == Z_STREAM_END) {

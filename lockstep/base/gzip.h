@@ -1,6 +1,6 @@
 // Decompression of gzip (RFC 1952) in memory. The input is untrusted: every checksum and length is
 // checked, the output is bounded, and nothing but whole members may follow one another. Errors are
-// DATA_LOSS and name the offset in the compressed input; RESOURCE_EXHAUSTED if the limit is passed.
+// DATA_LOSS and name the offset in the compressed input; OUT_OF_RANGE if the limit is passed.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // What the subcommands of the program share: exit codes, and an outcome that carries one.
 #pragma once
 
+#include <chrono>
 #include <string_view>
 
 #include "lockstep/base/result.h"
@@ -26,8 +27,17 @@ inline Outcome Done() {
   return {};
 }
 
+// Memory that is not there is no mistake of a configuration or a file, wherever it was missed.
 inline Outcome Fail(ExitCode code, Status status) {
+  if (status.code() == StatusCode::kResourceExhausted) {
+    code = ExitCode::kOther;
+  }
   return {std::move(status), code};
+}
+
+// Flags have seconds.
+inline std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
 // The code for an error whose place says nothing more: peers by their codes, everything else 1.

@@ -13,6 +13,12 @@ namespace lockstep::cli {
 Outcome Evaluate(const EvaluateFlags& flags) {
   Job job;
   Outcome outcome = ReadJobConfig(flags.job, job);
+  if (outcome.status.ok() && job.config.data.source == "synthetic" &&
+      job.config.data.test_samples == 0) {
+    return Fail(ExitCode::kUsage,
+                AtKey(InvalidArgument("data.test_samples is 0: there is nothing to measure"),
+                      job.config, "data.test_samples"));
+  }
   if (outcome.status.ok() && !flags.summary_path.empty()) {
     outcome =
         CheckSummaryPath(flags.summary_path, {flags.job.config_path, job.config, flags.checkpoint});

@@ -7,9 +7,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "lockstep/base/quote.h"
 #include "lockstep/base/suggest.h"
+#include "lockstep/cluster/resolver/tf_config.h"
 #include "lockstep/data/idx_folder.h"
 #include "lockstep/data/synthetic.h"
 #include "lockstep/train/model_from_config.h"
@@ -49,7 +51,17 @@ Status CheckStrategy(const JobFlags& flags, int devices) {
   }
   const char* tf_config = std::getenv("TF_CONFIG");
   if (tf_config != nullptr && *tf_config != '\0') {
-    return NotYet("training as a task of the cluster that TF_CONFIG describes");
+    const Result<cluster::Resolution> described = cluster::ResolveTfConfig(tf_config);
+    if (!described.ok()) {
+      return InvalidArgument(fmt::format(
+          "the environment variable TF_CONFIG describes no cluster: {}; unset it to train in this "
+          "process",
+          described.status().message()));
+    }
+    return NotYet(
+               "training as a task of the cluster that the environment variable TF_CONFIG "
+               "describes")
+        .With("unset it to train in this process");
   }
   return OkStatus();
 }
@@ -81,12 +93,6 @@ Status CheckConfig(const train::Config& config) {
   return OkStatus();
 }
 
-// Where the key was given, behind the error.
-Status AtKey(Status status, const train::Config& config, std::string_view key) {
-  const auto found = config.given.find(key);
-  return found == config.given.end() ? status : status.With(found->second);
-}
-
 Shape GivenShape(const train::Config& config) {
   return Shape(std::span<const int64_t>(config.model.input_shape));
 }
@@ -101,14 +107,22 @@ data::SyntheticOptions SyntheticOf(const train::Config& config) {
   return options;
 }
 
-Result<data::Dataset> LoadData(const train::Config& config) {
+Result<data::Dataset> LoadData(const train::Config& config, const data::StopCheck& should_stop) {
   if (config.data.source == "synthetic") {
-    return data::MakeSynthetic(SyntheticOf(config));
+    data::SyntheticOptions options = SyntheticOf(config);
+    options.should_stop = should_stop;
+    Result<data::Dataset> dataset = data::MakeSynthetic(options);
+    if (dataset.status().code() == StatusCode::kResourceExhausted) {
+      return dataset.status().With(fmt::format(
+          "data.train_samples = {} and data.test_samples = {} samples of model.input_shape = {}",
+          options.train_samples, options.test_samples, options.sample_shape.ToString()));
+    }
+    return dataset;
   }
   if (config.data.source == "mnist") {
-    return data::LoadMnist(config.data.path);
+    return data::LoadMnist(config.data.path, should_stop);
   }
-  return data::LoadIdxFolder(config.data.path, 0);
+  return data::LoadIdxFolder(config.data.path, 0, should_stop);
 }
 
 Result<data::Dataset> DescribeData(const train::Config& config) {
@@ -159,6 +173,11 @@ Outcome BuildJobProgram(Job& job) {
   options.clip = {config.train.clip_value, config.train.clip_norm, config.train.clip_global_norm};
   options.label_smoothing = config.train.label_smoothing;
   options.bf16 = config.train.precision == "bf16";
+  if (!config.model.layers.empty()) {
+    const train::LayerConfig& last = config.model.layers.back();
+    options.output_place =
+        fmt::format("layer {} ({}) at {}", config.model.layers.size(), last.type, last.where);
+  }
   Result<train::Program> program = train::BuildProgram(*model, options);
   if (!program.ok()) {
     return Fail(ExitCode::kUsage, program.status().With(fmt::format(
@@ -170,6 +189,31 @@ Outcome BuildJobProgram(Job& job) {
 }
 
 }  // namespace
+
+Status AtKey(Status status, const train::Config& config, std::string_view key) {
+  const auto found = config.given.find(key);
+  return found == config.given.end() ? status : status.With(found->second);
+}
+
+void WarnOfWaste(const Job& job) {
+  const int64_t batch = job.config.train.global_batch;
+  if (job.parts() > batch) {
+    PrintWarning(fmt::format(
+        "train.replicas * train.gradient_accumulation = {} parts of a step for train.global_batch "
+        "= {} samples: {} of them have nothing to do",
+        job.parts(), batch, job.parts() - batch));
+  }
+  // A few threads too many are how one tries things out.
+  constexpr int64_t kThreadsPerCore = 4;
+  const int64_t threads = int64_t{job.devices} * job.threads_per_device;
+  const int64_t cores = std::thread::hardware_concurrency();
+  if (cores > 0 && threads > kThreadsPerCore * cores) {
+    PrintWarning(
+        fmt::format("--devices cpu:{} and --threads-per-device {} make {} threads on {} "
+                    "cores: they will wait for one another",
+                    job.devices, job.threads_per_device, threads, cores));
+  }
+}
 
 Result<int> ParseDevices(const std::string& text) {
   if (text.empty()) {
@@ -227,13 +271,16 @@ Outcome ReadJobConfig(const JobFlags& flags, Job& job) {
   return Done();
 }
 
-Outcome PrepareJob(DataNeed need, Job& job) {
+Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop) {
   Result<data::Dataset> dataset =
-      need == DataNeed::kSamples ? LoadData(job.config) : DescribeData(job.config);
+      need == DataNeed::kSamples ? LoadData(job.config, should_stop) : DescribeData(job.config);
   if (!dataset.ok()) {
     return Fail(ExitCode::kData, dataset.status());
   }
   job.dataset = std::move(dataset).value();
+  for (const std::string& warning : job.dataset.warnings) {
+    PrintWarning(warning);
+  }
   Outcome outcome = CheckData(job);
   if (outcome.status.ok()) {
     outcome = BuildJobProgram(job);
@@ -251,7 +298,8 @@ Outcome PrepareJob(DataNeed need, Job& job) {
     return Fail(ExitCode::kUsage, strategy.status());
   }
   job.strategy = std::move(strategy).value();
-  return Done();
+  Status stopped = data::CheckStop(should_stop);
+  return stopped.ok() ? Done() : Fail(ExitCode::kOther, std::move(stopped));
 }
 
 }  // namespace lockstep::cli

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/cli/command.h"
@@ -55,8 +56,14 @@ struct Job {
 Outcome ReadJobConfig(const JobFlags& flags, Job& job);
 
 // Goes on with a job whose configuration was read: loads the data and builds the program and the
-// strategy.
-Outcome PrepareJob(DataNeed need, Job& job);
+// strategy. CANCELLED when `should_stop` says so.
+Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop = {});
+
+// Warns of what works for training, but cannot be meant.
+void WarnOfWaste(const Job& job);
+
+// Where the key was given, behind the error.
+Status AtKey(Status status, const train::Config& config, std::string_view key);
 
 // "cpu:2" -> 2.
 Result<int> ParseDevices(const std::string& text);

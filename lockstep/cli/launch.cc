@@ -11,14 +11,6 @@
 #include "lockstep/cluster/security/security_flags.h"
 
 namespace lockstep::cli {
-namespace {
-
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
-
-}  // namespace
-
 Outcome LaunchTasks(const LaunchFlags& flags) {
   cluster::LaunchOptions options;
   options.workers = flags.workers;

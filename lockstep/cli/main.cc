@@ -2,15 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/quote.h"
-#include "lockstep/base/suggest.h"
 #include "lockstep/cli/bench_cluster.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_transport.h"
@@ -20,6 +21,7 @@
 #include "lockstep/cli/predict.h"
 #include "lockstep/cli/signals.h"
 #include "lockstep/cli/train.h"
+#include "lockstep/cli/usage.h"
 
 namespace {
 
@@ -102,7 +104,7 @@ void AddSummary(CLI::App* command, std::string& path) {
       ->check(NotEmpty());
 }
 
-void AddTrain(CLI::App& app, Outcome& outcome) {
+void AddTrain(CLI::App& app, std::optional<StopSignals>& signals, Outcome& outcome) {
   constexpr int kMostTasks = 65536;
   auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app.add_subcommand("train", "Train a model as a configuration describes it");
@@ -134,7 +136,9 @@ void AddTrain(CLI::App& app, Outcome& outcome) {
                     "Go on from the newest checkpoint, made with the same settings");
   AddSummary(command, flags->summary_path);
   command->add_flag("--quiet", flags->quiet, "Print errors only");
-  command->callback([flags, &outcome] { outcome = Train(*flags); });
+  command->callback([flags, &signals, &outcome] {
+    outcome = Train(*flags, signals.has_value() ? *signals : signals.emplace());
+  });
 }
 
 void AddEvaluate(CLI::App& app, Outcome& outcome) {
@@ -231,94 +235,6 @@ void AddBench(CLI::App& app, Outcome& outcome) {
   AddBenchCluster(*bench, outcome);
 }
 
-// Names of the flags that a command has, as they are written.
-std::vector<std::string> FlagsOf(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      names.push_back("--" + name);
-    }
-    for (const std::string& name : option->get_snames()) {
-      names.push_back("-" + name);
-    }
-  }
-  return names;
-}
-
-// "lockstep bench step --help".
-std::string HelpOf(const CLI::App& command) {
-  std::string words = "--help";
-  for (const CLI::App* at = &command; at->get_parent() != nullptr; at = at->get_parent()) {
-    words = fmt::format("{} {}", at->get_name(), words);
-  }
-  return "lockstep " + words;
-}
-
-// What is wrong with an argument that nothing expects.
-Status Unexpected(const CLI::App& command, const std::string& argument) {
-  if (argument.empty() || argument[0] != '-' || argument == "-" || argument == "--") {
-    return InvalidArgument(fmt::format("unexpected argument {}", Quoted(argument)));
-  }
-  const std::string flag = argument.substr(0, argument.find('='));
-  const std::vector<std::string> names = FlagsOf(command);
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string suggestion = DidYouMean(flag, known);
-  return InvalidArgument(fmt::format(
-      "unknown option {}{}", Quoted(flag),
-      suggestion.empty() ? fmt::format(": {} lists them", HelpOf(command)) : suggestion));
-}
-
-// That there is a command, and that it exists: CLI11 calls a misspelt one missing.
-Status CheckCommand(const CLI::App& app, std::span<char* const> arguments) {
-  const CLI::App* at = &app;
-  for (size_t i = 0;; ++i) {
-    const std::vector<const CLI::App*> commands = at->get_subcommands({});
-    if (commands.empty()) {
-      return OkStatus();
-    }
-    if (i < arguments.size() && arguments[i][0] == '-') {
-      const std::vector<std::string> flags = FlagsOf(*at);
-      return std::find(flags.begin(), flags.end(), arguments[i]) != flags.end()
-                 ? OkStatus()
-                 : Unexpected(*at, arguments[i]);
-    }
-    std::vector<std::string> names;
-    for (const CLI::App* command : commands) {
-      names.push_back(command->get_name());
-    }
-    if (i == arguments.size()) {
-      return InvalidArgument(fmt::format("a command is missing: {}", fmt::join(names, ", ")));
-    }
-    const auto found = std::find(names.begin(), names.end(), arguments[i]);
-    if (found == names.end()) {
-      const std::vector<std::string_view> known(names.begin(), names.end());
-      return InvalidArgument(fmt::format("unknown command {}{}: allowed are {}",
-                                         Quoted(arguments[i]), DidYouMean(arguments[i], known),
-                                         fmt::join(names, ", ")));
-    }
-    at = commands[static_cast<size_t>(found - names.begin())];
-  }
-}
-
-// The error of CLI11 in our words where it has no good ones.
-Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-  }
-  // CLI11 finds a missing argument first, where a misspelt flag is the reason or the worse mistake.
-  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  for (const std::string& argument : command->remaining()) {
-    if (argument == "--" && !extra) {
-      break;  // what follows is for another program
-    }
-    if (extra || (argument.size() > 1 && argument[0] == '-')) {
-      return Unexpected(*command, argument);
-    }
-  }
-  return InvalidArgument(Shown(error.what()));
-}
-
 // Standard output may be a full disk, or a pipe that nobody reads any more.
 int CheckOutput(int code) {
   errno = 0;
@@ -333,13 +249,13 @@ int CheckOutput(int code) {
   return code == static_cast<int>(ExitCode::kDone) ? static_cast<int>(ExitCode::kOther) : code;
 }
 
-int Run(int argc, char** argv) {
+int Run(int argc, char** argv, std::optional<StopSignals>& signals) {
   CLI::App app("Lockstep: distributed training to the same bits");
   app.set_version_flag("--version", std::string(kVersion));
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   Outcome outcome;
-  AddTrain(app, outcome);
+  AddTrain(app, signals, outcome);
   AddEvaluate(app, outcome);
   AddPredict(app, outcome);
   AddBench(app, outcome);
@@ -371,10 +287,18 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   RestoreHangUp();
+  // Before anything else, so that a run can be stopped in order from its first moment on.
+  std::optional<StopSignals> signals;
+  if (argc > 1 && std::string_view(argv[1]) == "train") {
+    signals.emplace();
+  }
   try {
-    return CheckOutput(Run(argc, argv));
+    return CheckOutput(Run(argc, argv, signals));
+  } catch (const std::bad_alloc&) {
+    std::fputs("lockstep: there is not enough memory\n", stderr);
+    return static_cast<int>(ExitCode::kOther);
   } catch (const std::exception& error) {
-    // Only memory and CLI11's own set-up can end here.
+    // CLI11's own set-up.
     std::fprintf(stderr, "lockstep: %s\n", error.what());
     return static_cast<int>(ExitCode::kOther);
   }

@@ -17,10 +17,6 @@
 namespace lockstep::cli {
 namespace {
 
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
-
 // Stops the server at the first SIGINT or SIGTERM, on a thread of its own. A server that still
 // waits for the others has nothing to lose: the process ends.
 class Stopper {
@@ -57,7 +53,7 @@ class Stopper {
 }  // namespace
 
 Outcome Serve(const ServerFlags& flags) {
-  StopSignals signals(/*watch_output=*/false);
+  StopSignals signals;
   cluster::Resolution here;
   if (Outcome outcome = ResolveClusterHere(flags.cluster, here); !outcome.status.ok()) {
     return outcome;

@@ -52,9 +52,9 @@ sigset_t StopSet() {
 }
 
 // Standard output if it has a reader who can go away; otherwise -1, which poll passes over.
-int WatchedOutput(bool wanted) {
+int WatchedOutput() {
   struct stat info = {};
-  if (!wanted || fstat(STDOUT_FILENO, &info) != 0) {
+  if (fstat(STDOUT_FILENO, &info) != 0) {
     return -1;
   }
   return S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ? STDOUT_FILENO : -1;
@@ -83,38 +83,48 @@ void RestoreHangUp() {
   }
 }
 
-StopSignals::StopSignals(bool watch_output)
+StopSignals::StopSignals()
     : stop_set_(StopSet()),
       saved_mask_(),
       signals_(signalfd(-1, &stop_set_, SFD_NONBLOCK | SFD_CLOEXEC)),
-      end_(eventfd(0, EFD_CLOEXEC)) {
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
   sigaction(SIGXFSZ, &ignore, nullptr);
-  if (signals_.get() < 0 || end_.get() < 0) {
+  if (signals_.get() < 0 || wake_.get() < 0) {
     return;  // The signals keep their ordinary effect.
   }
   // The watcher and all later threads inherit the mask, so that the signals wait to be read.
   pthread_sigmask(SIG_BLOCK, &stop_set_, &saved_mask_);
-  watcher_ = std::thread([this, output = WatchedOutput(watch_output)] { Watch(output); });
+  watcher_ = std::thread([this] { Watch(); });
 }
 
 StopSignals::~StopSignals() {
   if (!watcher_.joinable()) {
     return;
   }
-  const uint64_t one = 1;
-  // An eventfd that counts from 0 takes it.
-  [[maybe_unused]] const ssize_t written = write(end_.get(), &one, sizeof(one));
+  ending_.store(true, std::memory_order_release);
+  Wake();
   watcher_.join();
   pthread_sigmask(SIG_SETMASK, &saved_mask_, nullptr);
 }
 
-void StopSignals::Watch(int output) {
+void StopSignals::WatchOutput() {
+  watch_output_.store(true, std::memory_order_release);
+  Wake();
+}
+
+void StopSignals::Wake() const {
+  const uint64_t one = 1;
+  // An eventfd far from its limit takes it.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+void StopSignals::Watch() {
   std::optional<Clock::time_point> first;
   std::array<pollfd, 3> watched = {
-      {{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}, {output, 0, 0}}};
+      {{signals_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {-1, 0, 0}}};
   while (true) {
     if (poll(watched.data(), watched.size(), -1) < 0) {
       if (errno == EINTR) {
@@ -123,7 +133,15 @@ void StopSignals::Watch(int output) {
       return;
     }
     if (watched[1].revents != 0) {
-      return;
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t read_bytes = read(wake_.get(), &count, sizeof(count));
+      if (ending_.load(std::memory_order_acquire)) {
+        return;
+      }
+      if (watch_output_.exchange(false, std::memory_order_acq_rel)) {
+        watched[2].fd = WatchedOutput();
+        continue;
+      }
     }
     if (watched[2].revents != 0) {
       received_.store(true, std::memory_order_release);

@@ -1,6 +1,7 @@
 // Requests to stop a run: SIGINT, SIGTERM, SIGHUP, and a reader of standard output that has gone.
 //
-//   StopSignals signals(/*watch_output=*/true);
+//   StopSignals signals;
+//   signals.WatchOutput();
 //   while (!signals.Received()) { ... one step ... }
 //
 // The first one is noted, to be looked at between steps. A signal that comes kAgain or more after
@@ -27,24 +28,31 @@ class StopSignals {
 
   // Takes the signals over for the whole process, and makes errors of SIGPIPE and SIGXFSZ for the
   // rest of its life: what was done can then still be saved. Make it before any other thread is
-  // started. `watch_output`: a pipe on standard output that nobody reads any more counts too.
-  explicit StopSignals(bool watch_output);
+  // started.
+  StopSignals();
 
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
   // The signals have their former effect again.
   ~StopSignals();
 
+  // From now on a pipe on standard output that nobody reads any more counts too.
+  void WatchOutput();
+
   // True from the first request on. Thread-safe.
   bool Received() const { return received_.load(std::memory_order_acquire); }
 
  private:
-  void Watch(int output);
+  void Watch();
+  void Wake() const;
 
   sigset_t stop_set_;
   sigset_t saved_mask_;
   internal::Descriptor signals_;
-  internal::Descriptor end_;
+  // Wakes the watcher to look at the next two.
+  internal::Descriptor wake_;
+  std::atomic<bool> ending_ = false;
+  std::atomic<bool> watch_output_ = false;
   std::atomic<bool> received_ = false;
   std::thread watcher_;
 };

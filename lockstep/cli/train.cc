@@ -74,8 +74,19 @@ void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
   }
 }
 
+// Stopped before anything was done.
+Outcome Interrupted(const TrainFlags& flags) {
+  if (!flags.quiet) {
+    PrintOutput("interrupted before the first step: there is nothing to save or to sum up\n");
+  }
+  return {OkStatus(), ExitCode::kInterrupted};
+}
+
 Outcome Finish(const TrainFlags& flags, train::RunFolder* run, Job& job,
                const train::FitResult& fit, train::Summary summary) {
+  if (fit.steps == 0 && fit.stopped_early) {
+    return Interrupted(flags);
+  }
   if (fit.steps == 0 && !flags.quiet) {
     PrintOutput(fmt::format("nothing left to do: {} steps were done before\n", fit.end.step));
   }
@@ -131,24 +142,30 @@ Outcome CheckOutputs(const Job& job, TrainFlags& flags, std::unique_ptr<train::R
 
 }  // namespace
 
-Outcome Train(const TrainFlags& given) {
+Outcome Train(const TrainFlags& given, StopSignals& signals) {
   const Clock::time_point entered = Clock::now();
   const double age_at_entry = ProcessAge();
-  const StopSignals signals(/*watch_output=*/!given.quiet);
+  if (!given.quiet) {
+    signals.WatchOutput();
+  }
   TrainFlags flags = given;
   Job job;
   std::unique_ptr<train::RunFolder> run;
   Outcome outcome = ReadJobConfig(flags.job, job);
   if (outcome.status.ok()) {
+    WarnOfWaste(job);
     outcome = CheckOutputs(job, flags, run);
   }
   if (outcome.status.ok()) {
-    outcome = PrepareJob(DataNeed::kSamples, job);
+    outcome = PrepareJob(DataNeed::kSamples, job, [&signals] { return signals.Received(); });
   }
   if (outcome.status.ok() && run != nullptr) {
     if (Status status = CheckSpace(*run, job); !status.ok()) {
       outcome = Fail(ExitCode::kOther, std::move(status));
     }
+  }
+  if (outcome.status.code() == StatusCode::kCancelled) {
+    return Interrupted(flags);
   }
   if (!outcome.status.ok()) {
     return outcome;

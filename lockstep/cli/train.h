@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/cli/job.h"
+#include "lockstep/cli/signals.h"
 
 namespace lockstep::cli {
 
@@ -16,6 +17,7 @@ struct TrainFlags {
   bool quiet = false;
 };
 
-Outcome Train(const TrainFlags& flags);
+// `signals` were taken over at the start of the program.
+Outcome Train(const TrainFlags& flags, StopSignals& signals);
 
 }  // namespace lockstep::cli

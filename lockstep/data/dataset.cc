@@ -84,4 +84,8 @@ Result<std::string> ContentSha256(const Split& split) {
   return std::move(hash).HexDigest();
 }
 
+Status CheckStop(const StopCheck& should_stop) {
+  return should_stop && should_stop() ? Cancelled("stopped while the data was loaded") : OkStatus();
+}
+
 }  // namespace lockstep::data

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lockstep/tensor/tensor.h"
 
@@ -47,9 +49,17 @@ class Split {
 // and over the labels: what identifies the samples and their order, wherever they were read from.
 Result<std::string> ContentSha256(const Split& split);
 
+// Asked now and then while data is loaded or made, which may take minutes: true ends it with
+// CANCELLED. Empty: never.
+using StopCheck = std::function<bool()>;
+
+Status CheckStop(const StopCheck& should_stop);
+
 struct Dataset {
   // Where it came from, for messages.
   std::string name;
+  // What a user may want to know: files that were not read because of others.
+  std::vector<std::string> warnings;
   // Features of one sample, without the batch: [height, width, channels] for images.
   Shape sample_shape;
   int64_t num_classes = 0;

@@ -21,6 +21,7 @@ namespace {
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 constexpr size_t kMagicBytes = 4;
 constexpr size_t kDimensionBytes = 4;
+constexpr size_t kMaxHeaderBytes = kMagicBytes + kDimensionBytes * Shape::kMaxRank;
 
 struct ElementType {
   uint8_t code;
@@ -134,14 +135,50 @@ Result<Shape> ReadShape(std::string_view content, std::string_view name) {
   return shape;
 }
 
+// Of the whole file, header included.
+uint64_t PromisedBytes(const ElementType& type, const Shape& shape) {
+  return kMagicBytes + kDimensionBytes * static_cast<uint64_t>(shape.rank()) +
+         static_cast<uint64_t>(shape.num_elements()) * type.stored_bytes;
+}
+
+// Unpacks a compressed file: as much as its header promises, because a small file can hold very
+// much of nothing.
+Result<std::string> Unpack(std::string_view content, const std::string& path) {
+  const auto named = [&](const Status& status) {
+    return Status(status.code(), fmt::format("{}: {}", Shown(path), status.message()));
+  };
+  Result<std::string> beginning = GunzipBeginning(content, kMaxHeaderBytes);
+  if (!beginning.ok()) {
+    return named(beginning.status());
+  }
+  uint64_t promised = kMaxHeaderBytes;
+  // A file that ends inside of the header is short, or truncated: Gunzip tells.
+  if (beginning->size() == kMaxHeaderBytes) {
+    const std::string name = Shown(path) + " (decompressed)";
+    LS_ASSIGN_OR_RETURN(const ElementType type, ReadMagic(*beginning, name));
+    LS_ASSIGN_OR_RETURN(const Shape shape, ReadShape(*beginning, name));
+    promised = PromisedBytes(type, shape);
+    if (promised > kMaxFileBytes) {
+      return DataLoss(fmt::format("{}: its header promises {} bytes, an IDX file has at most {}",
+                                  name, promised, kMaxFileBytes));
+    }
+  }
+  Result<std::string> unpacked = Gunzip(content, promised);
+  if (!unpacked.ok() && unpacked.status().code() == StatusCode::kOutOfRange) {
+    return DataLoss(
+        fmt::format("{} (decompressed): more than the {} bytes that its header promises",
+                    Shown(path), promised));
+  }
+  return unpacked.ok() ? std::move(unpacked) : named(unpacked.status());
+}
+
 }  // namespace
 
 Result<Tensor> ParseIdx(std::string_view content, std::string_view name) {
   LS_ASSIGN_OR_RETURN(const ElementType type, ReadMagic(content, name));
   LS_ASSIGN_OR_RETURN(const Shape shape, ReadShape(content, name));
   const size_t header_bytes = kMagicBytes + kDimensionBytes * static_cast<size_t>(shape.rank());
-  const uint64_t expected =
-      header_bytes + static_cast<uint64_t>(shape.num_elements()) * type.stored_bytes;
+  const uint64_t expected = PromisedBytes(type, shape);
   if (content.size() < expected) {
     return DataLoss(
         fmt::format("{}: ends at offset {}, its header promises {} of {} bytes each and "
@@ -157,17 +194,21 @@ Result<Tensor> ParseIdx(std::string_view content, std::string_view name) {
   return tensor;
 }
 
-Result<Tensor> ReadIdx(const std::string& path) {
+Result<Tensor> ReadIdx(const std::string& path, const StopCheck& should_stop) {
+  LS_TRY(CheckStop(should_stop));
+  LS_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() > kMaxFileBytes) {
+    return DataLoss(fmt::format("{}: {} bytes, an IDX file has at most {}", Shown(path),
+                                file.size(), kMaxFileBytes));
+  }
   LS_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxFileBytes));
+  LS_TRY(CheckStop(should_stop));
   if (!IsGzip(content)) {
     return ParseIdx(content, Shown(path));
   }
-  Result<std::string> decompressed = Gunzip(content, kMaxFileBytes);
-  if (!decompressed.ok()) {
-    const Status& status = decompressed.status();
-    return Status(status.code(), fmt::format("{}: {}", Shown(path), status.message()));
-  }
-  return ParseIdx(*decompressed, Shown(path) + " (decompressed)");
+  LS_ASSIGN_OR_RETURN(const std::string unpacked, Unpack(content, path));
+  LS_TRY(CheckStop(should_stop));
+  return ParseIdx(unpacked, Shown(path) + " (decompressed)");
 }
 
 Result<IdxHeader> ReadIdxHeader(const std::string& path) {
@@ -176,8 +217,7 @@ Result<IdxHeader> ReadIdxHeader(const std::string& path) {
   std::string content(static_cast<size_t>(std::min(file.size(), kBeginningBytes)), '\0');
   LS_TRY(file.ReadAt(0, content.data(), content.size()));
   if (IsGzip(content)) {
-    constexpr size_t kHeaderBytes = kMagicBytes + kDimensionBytes * Shape::kMaxRank;
-    Result<std::string> decompressed = GunzipBeginning(content, kHeaderBytes);
+    Result<std::string> decompressed = GunzipBeginning(content, kMaxHeaderBytes);
     if (!decompressed.ok()) {
       const Status& status = decompressed.status();
       return Status(status.code(), fmt::format("{}: {}", Shown(path), status.message()));

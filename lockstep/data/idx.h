@@ -9,13 +9,14 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/data/dataset.h"
 
 namespace lockstep::data {
 
 // Reads a plain or gzip-compressed IDX file (told apart by content, not by name). Element types:
-// unsigned byte becomes uint8; signed byte, short and int become int32; float and double stay.
-Result<Tensor> ReadIdx(const std::string& path);
+// unsigned byte becomes uint8; signed byte, short and int become int32; float and double stay. Of a
+// compressed file no more is unpacked than its header promises.
+Result<Tensor> ReadIdx(const std::string& path, const StopCheck& should_stop = {});
 
 // The same for the uncompressed content of a file, which errors call `name`.
 Result<Tensor> ParseIdx(std::string_view content, std::string_view name);

@@ -26,6 +26,7 @@ struct Files {
   std::string labels_path;
   Tensor images;
   Tensor labels;
+  std::vector<std::string> warnings;
 };
 
 // The names that a file may have, the first one first.
@@ -39,22 +40,31 @@ std::vector<std::string> NamesOf(std::string_view stem, int dimensions) {
   return names;
 }
 
-Result<std::string> FindFile(const std::string& folder, std::string_view stem, int dimensions) {
+// The first of them that is there. What others are there as well goes to `warnings`.
+Result<std::string> FindFile(const std::string& folder, std::string_view stem, int dimensions,
+                             std::vector<std::string>& warnings) {
   const std::vector<std::string> names = NamesOf(stem, dimensions);
   const std::filesystem::path base(folder);
+  std::string first;
   for (const std::string& name : names) {
     // A link counts, wherever it leads: opening it then says what is wrong with it.
     std::error_code error;
-    const auto found = std::filesystem::symlink_status(base / name, error);
-    if (std::filesystem::exists(found)) {
-      return (base / name).string();
-    }
-    if (found.type() != std::filesystem::file_type::not_found) {
-      return ErrnoStatus(error.value(), (base / name).string(), "look for the file");
+    const std::string path = (base / name).string();
+    const auto found = std::filesystem::symlink_status(path, error);
+    if (std::filesystem::exists(found) && first.empty()) {
+      first = path;
+    } else if (std::filesystem::exists(found)) {
+      warnings.push_back(
+          fmt::format("{} is not read, because {} is there", Shown(path), Shown(first)));
+    } else if (found.type() != std::filesystem::file_type::not_found) {
+      return ErrnoStatus(error.value(), path, "look for the file");
     }
   }
-  return NotFound(
-      fmt::format("{}: none of the files {} is there", Shown(folder), fmt::join(names, ", ")));
+  if (first.empty()) {
+    return NotFound(
+        fmt::format("{}: none of the files {} is there", Shown(folder), fmt::join(names, ", ")));
+  }
+  return first;
 }
 
 Status CheckKind(const std::string& path, DType dtype, const Shape& shape, int rank,
@@ -74,13 +84,16 @@ Status CheckPixels(const std::string& path, const Shape& shape) {
   return OkStatus();
 }
 
-Result<Files> ReadSplit(const std::string& folder, std::string_view prefix) {
+Result<Files> ReadSplit(const std::string& folder, std::string_view prefix,
+                        const StopCheck& should_stop) {
   Files files;
-  LS_ASSIGN_OR_RETURN(files.images_path, FindFile(folder, fmt::format("{}-images", prefix), 3));
-  LS_ASSIGN_OR_RETURN(files.labels_path, FindFile(folder, fmt::format("{}-labels", prefix), 1));
-  LS_ASSIGN_OR_RETURN(files.labels, ReadIdx(files.labels_path));
+  LS_ASSIGN_OR_RETURN(files.images_path,
+                      FindFile(folder, fmt::format("{}-images", prefix), 3, files.warnings));
+  LS_ASSIGN_OR_RETURN(files.labels_path,
+                      FindFile(folder, fmt::format("{}-labels", prefix), 1, files.warnings));
+  LS_ASSIGN_OR_RETURN(files.labels, ReadIdx(files.labels_path, should_stop));
   LS_TRY(CheckKind(files.labels_path, files.labels.dtype(), files.labels.shape(), 1, "labels"));
-  LS_ASSIGN_OR_RETURN(files.images, ReadIdx(files.images_path));
+  LS_ASSIGN_OR_RETURN(files.images, ReadIdx(files.images_path, should_stop));
   LS_TRY(CheckKind(files.images_path, files.images.dtype(), files.images.shape(), 3, "images"));
   LS_TRY(CheckPixels(files.images_path, files.images.shape()));
   if (files.images.shape()[0] != files.labels.shape()[0]) {
@@ -123,6 +136,8 @@ Result<Dataset> MakeDataset(const std::string& folder, int64_t num_classes, cons
   }
   Dataset dataset;
   dataset.name = folder;
+  dataset.warnings = train.warnings;
+  dataset.warnings.insert(dataset.warnings.end(), test.warnings.begin(), test.warnings.end());
   dataset.sample_shape = Shape{shape[1], shape[2], 1};
   dataset.num_classes = num_classes > 0
                             ? num_classes
@@ -158,10 +173,11 @@ std::vector<std::string> IdxFolderFiles(const std::string& folder) {
   return paths;
 }
 
-Result<Dataset> LoadIdxFolder(const std::string& folder, int64_t num_classes) {
+Result<Dataset> LoadIdxFolder(const std::string& folder, int64_t num_classes,
+                              const StopCheck& should_stop) {
   LS_TRY(CheckFolder(folder));
-  LS_ASSIGN_OR_RETURN(const Files train, ReadSplit(folder, "train"));
-  LS_ASSIGN_OR_RETURN(const Files test, ReadSplit(folder, "t10k"));
+  LS_ASSIGN_OR_RETURN(const Files train, ReadSplit(folder, "train", should_stop));
+  LS_ASSIGN_OR_RETURN(const Files test, ReadSplit(folder, "t10k", should_stop));
   return MakeDataset(folder, num_classes, train, test);
 }
 
@@ -171,12 +187,13 @@ Result<Dataset> DescribeIdxFolder(const std::string& folder) {
   dataset.name = folder;
   for (const std::string_view prefix : {"train", "t10k"}) {
     LS_ASSIGN_OR_RETURN(const std::string labels_path,
-                        FindFile(folder, fmt::format("{}-labels", prefix), 1));
+                        FindFile(folder, fmt::format("{}-labels", prefix), 1, dataset.warnings));
     LS_ASSIGN_OR_RETURN(const Tensor labels, ReadIdx(labels_path));
     LS_TRY(CheckKind(labels_path, labels.dtype(), labels.shape(), 1, "labels"));
     dataset.num_classes = std::max(dataset.num_classes, HighestLabel(labels) + 1);
   }
-  LS_ASSIGN_OR_RETURN(const std::string images_path, FindFile(folder, "train-images", 3));
+  LS_ASSIGN_OR_RETURN(const std::string images_path,
+                      FindFile(folder, "train-images", 3, dataset.warnings));
   LS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(images_path));
   LS_TRY(CheckKind(images_path, images.dtype, images.shape, 3, "images"));
   LS_TRY(CheckPixels(images_path, images.shape));
@@ -192,8 +209,8 @@ Dataset DescribeMnist(const std::string& folder) {
   return dataset;
 }
 
-Result<Dataset> LoadMnist(const std::string& folder) {
-  LS_ASSIGN_OR_RETURN(Dataset dataset, LoadIdxFolder(folder, kMnistClasses));
+Result<Dataset> LoadMnist(const std::string& folder, const StopCheck& should_stop) {
+  LS_ASSIGN_OR_RETURN(Dataset dataset, LoadIdxFolder(folder, kMnistClasses, should_stop));
   if (!(dataset.sample_shape == DescribeMnist(folder).sample_shape)) {
     return DataLoss(fmt::format("{}: images of {} x {} pixels, MNIST has {} x {}", Shown(folder),
                                 dataset.sample_shape[0], dataset.sample_shape[1], kMnistPixels,

@@ -53,6 +53,31 @@ class IdxFolderTest : public ::testing::Test {
   lockstep::testing::TempFolder folder_;
 };
 
+TEST_F(IdxFolderTest, AFileByTwoNamesIsAWarning) {
+  EXPECT_TRUE(LoadMnist(folder_.path())->warnings.empty());
+  Write("t10k-labels.idx1-ubyte", Labels("\x03"));
+  Write("t10k-labels-idx1-ubyte.gz", lockstep::testing::Compress(Labels("\x04")));
+  const std::string read = folder_.Path("t10k-labels-idx1-ubyte");
+  const std::vector<std::string> expected = {
+      read + ".gz is not read, because " + read + " is there",
+      folder_.Path("t10k-labels.idx1-ubyte") + " is not read, because " + read + " is there"};
+  const Dataset dataset = LoadMnist(folder_.path()).value();
+  EXPECT_EQ(dataset.warnings, expected);
+  EXPECT_EQ(dataset.test.labels().values<int32_t>()[0], 2);
+  EXPECT_EQ(DescribeIdxFolder(folder_.path())->warnings, expected);
+}
+
+TEST_F(IdxFolderTest, AllNamesOfFilesAreKnown) {
+  const std::vector<std::string> files = IdxFolderFiles("folder");
+  EXPECT_EQ(files.size(), 16U);
+  EXPECT_EQ(files[0], "folder/train-images-idx3-ubyte");
+  EXPECT_EQ(files[15], "folder/t10k-labels.idx1-ubyte.gz");
+}
+
+TEST_F(IdxFolderTest, AStopIsSeen) {
+  EXPECT_EQ(LoadMnist(folder_.path(), [] { return true; }).status().code(), StatusCode::kCancelled);
+}
+
 TEST_F(IdxFolderTest, Loads) {
   const Dataset dataset = LoadMnist(folder_.path()).value();
   EXPECT_EQ(dataset.sample_shape, (Shape{28, 28, 1}));

@@ -157,6 +157,32 @@ TEST(IdxTest, DamagedCompressedFilesAreErrorsThatNameThem) {
             path + " (decompressed): offset 18: 1 bytes behind the last element of [2, 3]");
 }
 
+// A gigabyte of nothing in a file of a megabyte: as much is unpacked as the header promises.
+TEST(IdxTest, NoMoreIsUnpackedThanTheHeaderPromises) {
+  const lockstep::testing::TempFolder folder;
+  const std::string path = folder.Path("x.gz");
+  const std::string image = Idx('\x08', {2, 50}, std::string(100, 'x'));
+  ASSERT_TRUE(WriteFileAtomic(path, lockstep::testing::Compress(image)).ok());
+  EXPECT_TRUE(ReadIdx(path).ok());
+  ASSERT_TRUE(
+      WriteFileAtomic(path, lockstep::testing::Compress(image + std::string(1 << 20, '\0'))).ok());
+  EXPECT_EQ(
+      ReadIdx(path).status().ToString(),
+      "DATA_LOSS: " + path + " (decompressed): more than the 112 bytes that its header promises");
+  const std::string huge = std::string("\0\0\x08\x02", 4) + std::string("\0\1\0\0\0\0\xff\xff", 8);
+  ASSERT_TRUE(
+      WriteFileAtomic(path, lockstep::testing::Compress(huge + std::string(64, '\0'))).ok());
+  EXPECT_EQ(ReadIdx(path).status().code(), StatusCode::kDataLoss);
+}
+
+TEST(IdxTest, AStopIsSeen) {
+  const lockstep::testing::TempFolder folder;
+  const std::string path = folder.Path("x");
+  ASSERT_TRUE(WriteFileAtomic(path, SmallFile()).ok());
+  EXPECT_EQ(ReadIdx(path, [] { return true; }).status().code(), StatusCode::kCancelled);
+  EXPECT_TRUE(ReadIdx(path, [] { return false; }).ok());
+}
+
 TEST(IdxTest, AMissingFileIsNotFound) {
   EXPECT_EQ(ReadIdx("no/such/file").status().code(), StatusCode::kNotFound);
 }

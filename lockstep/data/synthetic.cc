@@ -15,6 +15,8 @@ namespace lockstep::data {
 namespace {
 
 constexpr int64_t kGridCells = 4;
+// A few milliseconds of work.
+constexpr size_t kElementsBetweenChecks = size_t{1} << 18;
 
 Status Check(const SyntheticOptions& options) {
   const Shape& shape = options.sample_shape;
@@ -80,10 +82,13 @@ class ClassPattern {
 };
 
 // Adds noise to `features`, the features of sample `index` of the split called `name`.
-void AddNoise(const SyntheticOptions& options, std::string_view name, int64_t index,
-              std::span<float> features) {
+Status AddNoise(const SyntheticOptions& options, std::string_view name, int64_t index,
+                std::span<float> features) {
   const PhiloxStream stream(options.seed, name, index);
   for (size_t i = 0; i < features.size(); i += 4) {
+    if (i % kElementsBetweenChecks == 0) {
+      LS_TRY(CheckStop(options.should_stop));
+    }
     const PhiloxBlock block = stream.Block(i / 4);
     const std::array<float, 2> first = NormalPair(block[0], block[1]);
     const std::array<float, 2> second = NormalPair(block[2], block[3]);
@@ -92,6 +97,7 @@ void AddNoise(const SyntheticOptions& options, std::string_view name, int64_t in
       features[i + j] += options.noise * normal[j];
     }
   }
+  return OkStatus();
 }
 
 Result<Split> MakeSplit(const SyntheticOptions& options, std::string_view name, int64_t samples) {
@@ -108,20 +114,25 @@ Result<Split> MakeSplit(const SyntheticOptions& options, std::string_view name, 
   };
   // Class by class, so that a pattern is computed once.
   for (int64_t label = 0; label < std::min(options.num_classes, samples); ++label) {
+    LS_TRY(CheckStop(options.should_stop));
     const ClassPattern pattern(options, label);
     const std::span<float> first = sample(label);
     for (size_t i = 0; i < elements; ++i) {
+      if (i % kElementsBetweenChecks == 0) {
+        LS_TRY(CheckStop(options.should_stop));
+      }
       first[i] = pattern.At(static_cast<int64_t>(i));
     }
     for (int64_t index = label; index < samples; index += options.num_classes) {
       classes[static_cast<size_t>(index)] = static_cast<int32_t>(label);
       if (index != label) {
+        LS_TRY(CheckStop(options.should_stop));
         std::copy(first.begin(), first.end(), sample(index).begin());
       }
     }
   }
   for (int64_t index = 0; index < samples; ++index) {
-    AddNoise(options, name, index, sample(index));
+    LS_TRY(AddNoise(options, name, index, sample(index)));
   }
   return Split::Create(name, std::move(features), std::move(labels), options.num_classes);
 }

@@ -25,6 +25,7 @@ struct SyntheticOptions {
   uint64_t seed = 0;
   // Standard deviation of the noise; finite, not negative.
   float noise = 0.5F;
+  StopCheck should_stop = {};
 };
 
 Result<Dataset> MakeSynthetic(const SyntheticOptions& options);

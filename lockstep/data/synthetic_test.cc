@@ -48,6 +48,29 @@ TEST(SyntheticTest, IsAFunctionOfTheSeed) {
   EXPECT_NE(longer, first);
 }
 
+// Asked often enough: not only between samples, which may be large, and classes, which may be many.
+TEST(SyntheticTest, AStopIsSeenWithinASample) {
+  SyntheticOptions options;
+  options.sample_shape = Shape{1 << 20};
+  options.num_classes = 2;
+  options.train_samples = 1;
+  options.test_samples = 0;
+  int asked = 0;
+  options.should_stop = [&asked] {
+    ++asked;
+    return false;
+  };
+  ASSERT_TRUE(MakeSynthetic(options).ok());
+  EXPECT_GE(asked, 8);
+  const int most = asked;
+  for (int stop = 1; stop <= most; ++stop) {
+    asked = 0;
+    options.should_stop = [&asked, stop] { return ++asked == stop; };
+    EXPECT_EQ(MakeSynthetic(options).status().code(), StatusCode::kCancelled);
+    EXPECT_EQ(asked, stop);
+  }
+}
+
 TEST(SyntheticTest, TheSplitsDiffer) {
   const Dataset dataset = MakeSynthetic(SmallImages()).value();
   EXPECT_NE(dataset.train.features().values<float>()[0],

@@ -103,7 +103,8 @@ Result<ModelFn> MakeModel(std::string_view name, const ModelOptions& options) {
     }
     names.push_back(info.name);
   }
-  return NotFound(fmt::format("there is no model {}{}", Quoted(name), DidYouMean(name, names)));
+  return NotFound(fmt::format("there is no model {}{}: allowed are {}", Quoted(name),
+                              DidYouMean(name, names), fmt::join(names, ", ")));
 }
 
 }  // namespace lockstep::model

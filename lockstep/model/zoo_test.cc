@@ -151,6 +151,9 @@ TEST(ZooTest, AnUnknownNameSuggestsTheNearest) {
   const Status status = MakeModel("resnet51", {}).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("there is no model 'resnet51', did you mean 'resnet50'"));
+  EXPECT_THAT(MakeModel("nope", {}).status().message(),
+              HasSubstr("there is no model 'nope': allowed are "));
+  EXPECT_THAT(MakeModel("nope", {}).status().message(), HasSubstr(", resnet50"));
 }
 
 // 5x5 without padding on what two poolings leave of 8x8.

@@ -73,7 +73,7 @@ struct ModelConfig {
   // Default 0: as many as the data has; 2 to 2^24.
   int64_t num_classes = 0;
   // Of one sample, [height, width, channels] for images; default empty: that of the data; required
-  // for synthetic data. 1 to 7 dimensions of 1 to 2^20.
+  // for synthetic data. 1 to 7 dimensions of 1 to 2^20, at most 2^31 - 1 elements.
   std::vector<int64_t> input_shape;
   // Units of the hidden layers, for "mlp" only; default [128], at most 1000, each 1 to 2^24.
   std::vector<int64_t> hidden = {128};

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
+#include "lockstep/tensor/shape.h"
 #include "lockstep/train/config_reader.h"
 
 namespace lockstep::train {
@@ -89,6 +91,23 @@ LayerConfig ReadLayer(SectionReader& reader) {
   return layer;
 }
 
+// A sample with more elements than int32 counts is a mistake.
+void CheckElements(SectionReader& reader, const std::vector<int64_t>& shape) {
+  constexpr int64_t kMaxElements = std::numeric_limits<int32_t>::max();
+  int64_t elements = 1;
+  for (const int64_t dim : shape) {
+    if (dim < 1 || __builtin_mul_overflow(elements, dim, &elements)) {
+      elements = dim < 1 ? 1 : std::numeric_limits<int64_t>::max();
+      break;
+    }
+  }
+  if (elements > kMaxElements) {
+    reader.FailAt("input_shape",
+                  fmt::format("found {} with too many elements, a sample has at most {}",
+                              Shape(std::span<const int64_t>(shape)).ToString(), kMaxElements));
+  }
+}
+
 }  // namespace
 
 void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model) {
@@ -104,6 +123,7 @@ void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model
     reader.FailAt("input_shape", fmt::format("found {} dimensions, allowed are 1 to {}",
                                              model.input_shape.size(), kMaxDimensions));
   }
+  CheckElements(reader, model.input_shape);
   const std::string other = fmt::format("has no effect for model.name = '{}'", model.name);
   if (model.name == "mlp") {
     reader.Ints("hidden", kUnits, model.hidden);

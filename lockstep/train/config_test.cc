@@ -301,6 +301,18 @@ TEST(ConfigTest, WhatIsRequiredIsMissed) {
             "f.toml:6:1: missing key 'optimizer.learning_rate'");
 }
 
+TEST(ConfigTest, ASampleHasABound) {
+  const auto error = [](const std::string& shape) {
+    return Error("", {ParseSetFlag("model.input_shape=" + shape).value()});
+  };
+  EXPECT_TRUE(ParseMore("", {Set("model.input_shape=[65536, 32767]")}).ok());
+  for (const char* shape : {"[65536, 32768]", "[1048576, 1048576, 1048576]",
+                            "[1048576, 1048576, 1048576, 1048576, 1048576, 1048576, 1048576]"}) {
+    EXPECT_THAT(error(shape), HasSubstr("model.input_shape: found"));
+    EXPECT_THAT(error(shape), HasSubstr("too many elements, a sample has at most 2147483647"));
+  }
+}
+
 TEST(ConfigTest, SettingsWithoutEffectAreRefused) {
   EXPECT_EQ(Error("name = 'adam'\nmomentum = 0.9"),
             "f.toml:9:12: optimizer.momentum: has no effect for optimizer.name = 'adam', only for "
@@ -535,7 +547,7 @@ TEST(ConfigFileTest, LoadsAFileOfBoundedSize) {
   ASSERT_TRUE(WriteFileAtomic(path, kMinimal).ok());
   EXPECT_EQ(LoadConfig(path, {})->model.name, "mlp");
   ASSERT_TRUE(WriteFileAtomic(path, std::string(2 << 20, '#')).ok());
-  EXPECT_EQ(LoadConfig(path, {}).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(LoadConfig(path, {}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(LoadConfig(folder.Path("none"), {}).status().code(), StatusCode::kNotFound);
 }
 

@@ -48,7 +48,11 @@ Result<Value> Logits(Builder& b, const model::ModelFn& model, const ProgramOptio
   if (logits.valid() && logits.dtype() == DType::kBFloat16) {
     logits = op::Cast(b, logits, DType::kFloat32);
   }
-  LS_TRY(CheckLogits(b, logits, options.num_classes));
+  if (Status status = CheckLogits(b, logits, options.num_classes); !status.ok()) {
+    // An error of a layer has a place already.
+    const bool place = b.status().ok() && !options.output_place.empty();
+    return place ? status.With(options.output_place) : status;
+  }
   return logits;
 }
 

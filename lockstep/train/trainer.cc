@@ -66,7 +66,13 @@ void Trainer::Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch,
 }
 
 Status Trainer::EvaluateTest(FitResult& fit) {
-  LS_ASSIGN_OR_RETURN(fit.test, Evaluate(dataset_.test));
+  Result<Metrics> metrics = Evaluate(dataset_.test);
+  if (metrics.status().code() == StatusCode::kCancelled) {
+    fit.stopped_early = true;
+    fit.test.reset();
+    return OkStatus();
+  }
+  LS_ASSIGN_OR_RETURN(fit.test, std::move(metrics));
   if (!std::isfinite(fit.test->loss)) {
     return NotFinite(fit.test->loss, fmt::format("on the test data after {} steps", fit.end.step),
                      fit.end.step, last_rate_);
@@ -85,8 +91,10 @@ Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit
   // Runs that count steps are often shorter than an evaluation.
   if (options_.epochs > 0 && dataset_.test.size() > 0) {
     LS_TRY(EvaluateTest(fit));
-    report.test_loss = fit.test->loss;
-    report.test_accuracy = fit.test->accuracy;
+    if (fit.test.has_value()) {
+      report.test_loss = fit.test->loss;
+      report.test_accuracy = fit.test->accuracy;
+    }
   }
   progress_.OnEpochEnd(report);
   return OkStatus();
@@ -129,7 +137,8 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
       at.batch_step = 0;
       ++at.epoch;
     }
-    fit.stopped_early = options_.should_stop && options_.should_stop(at.step) && at.step < planned;
+    steps_done_ = at.step;
+    fit.stopped_early = ShouldStop() && at.step < planned;
   }
   sums.seconds = SecondsSince(epoch_start);
   fit.accuracy = Mean(static_cast<double>(sums.correct), sums.samples);
@@ -162,6 +171,8 @@ Result<FitResult> Trainer::Fit() {
   } else {
     LS_TRY(runner_.Initialize());
   }
+  steps_done_ = fit.end.step;
+  fit.stopped_early = fit.end.step < planned && ShouldStop();
   const Clock::time_point start = Clock::now();
   const int64_t first_epoch = fit.end.epoch;
   Status status;
@@ -200,6 +211,9 @@ Result<Metrics> Trainer::Evaluate(const data::Split& split) {
   std::vector<Tensor> results(3);
   double sums[3] = {0, 0, 0};
   for (int64_t begin = 0; begin < split.size(); begin += options_.eval_batch) {
+    if (ShouldStop()) {
+      return Cancelled("stopped during the evaluation");
+    }
     const int64_t count = std::min(options_.eval_batch, split.size() - begin);
     indices.resize(static_cast<size_t>(count));
     std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));

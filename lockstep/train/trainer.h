@@ -47,7 +47,8 @@ struct TrainerOptions {
   // Goes on from here with the variables as they are, instead of initialising them. An error where
   // so many steps of this data and batch do not lead to this batch of this epoch.
   std::optional<TrainPosition> start;
-  // Called between steps with the number done; true ends the run early.
+  // Called before the first step, between steps and between batches of an evaluation, with the
+  // number of steps done; true ends the run early.
   std::function<bool(int64_t)> should_stop;
 };
 
@@ -101,6 +102,7 @@ class Trainer {
   // behind it, is an error that names the step and what may cause it.
   Result<FitResult> Fit();
 
+  // CANCELLED when should_stop says so.
   Result<Metrics> Evaluate(const data::Split& split);
 
   // Class probabilities float32 [N, classes] of features float32 [N, ...].
@@ -117,8 +119,11 @@ class Trainer {
   // From the position to the end of its epoch, of the run, or to a stop.
   Status RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit);
   Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);
-  // Measures the test data with the parameters as they are.
+  // Measures the test data with the parameters as they are; asked to stop, it leaves that out.
   Status EvaluateTest(FitResult& fit);
+
+  bool ShouldStop() const { return options_.should_stop && options_.should_stop(steps_done_); }
+
   // After the step that led to `fit.end`.
   void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
               const StepResult& step, const FitResult& fit);
@@ -130,6 +135,8 @@ class Trainer {
   const TrainerOptions options_;
   observe::Progress& progress_;
   std::unique_ptr<exec::Session> eval_session_;
+  // In the life of the parameters.
+  int64_t steps_done_ = 0;
   // Of the last update; not known where another run made it.
   double last_rate_ = std::numeric_limits<double>::quiet_NaN();
 };

@@ -347,10 +347,33 @@ TEST_F(TrainerTest, StopsBetweenSteps) {
   EXPECT_EQ(progress_.epochs.size(), 1U);
 }
 
-TEST_F(TrainerTest, AStopAtTheEndIsNoStop) {
+TEST_F(TrainerTest, AStopAtTheEndLeavesOutTheEvaluation) {
   options_.steps = 3;
   options_.should_stop = [](int64_t steps) { return steps == 3; };
-  EXPECT_FALSE(FitOk().stopped_early);
+  const FitResult fit = FitOk();
+  EXPECT_EQ(fit.steps, 3);
+  EXPECT_TRUE(fit.stopped_early);
+  EXPECT_FALSE(fit.test.has_value());
+}
+
+TEST_F(TrainerTest, AStopBeforeTheFirstStepIsSeenBeforeIt) {
+  options_.steps = 3;
+  options_.should_stop = [](int64_t) { return true; };
+  const FitResult fit = FitOk();
+  EXPECT_EQ(fit.steps, 0);
+  EXPECT_TRUE(fit.stopped_early);
+  EXPECT_EQ(fit.end.step, 0);
+}
+
+TEST_F(TrainerTest, AnEvaluationStopsBetweenItsBatches) {
+  options_.steps = 1;
+  FitOk();
+  options_.eval_batch = 1;
+  int asked = 0;
+  options_.should_stop = [&asked](int64_t) { return ++asked == 3; };
+  Trainer trainer(program_, *runner_, dataset_, options_, progress_);
+  EXPECT_EQ(trainer.Evaluate(dataset_.test).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(asked, 3);
 }
 
 TEST_F(TrainerTest, GoingOnGivesTheSameBitsAsNoInterruption) {

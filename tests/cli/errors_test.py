@@ -8,6 +8,8 @@ import subprocess
 
 from program_case import CNN, DEADLINE_SECONDS, ROOT, SOFTMAX, ProgramCase, main
 
+SYNTHETIC = "examples/configs/resnet20_synthetic.toml"
+
 
 class UsageTest(ProgramCase):
   """Exit code 2."""
@@ -147,6 +149,22 @@ class UsageTest(ProgramCase):
     self.assertIn("layer 1 (conv2d)", message)
     self.assertNotIn(".cc", message)
 
+  def test_a_last_layer_of_another_size_is_named(self):
+    path = self.path("layers.toml")
+    with open(os.path.join(ROOT, SOFTMAX), encoding="utf-8") as file:
+      text = file.read().replace('name = "softmax_regression"', 'name = "layers"')
+    with open(path, "w", encoding="utf-8") as file:
+      file.write(text + "\n[[model.layers]]\ntype = 'dense'\nunits = 7\n")
+    line = text.count("\n") + 2
+    message = self.usage("train", path)
+    self.assertIn("the model's output is float32 [?, 7], expected float32 [?, 10]", message)
+    self.assertIn(f"layer 1 (dense) at {path}:{line}:1", message)
+
+  def test_nothing_to_evaluate(self):
+    message = self.usage("evaluate", SYNTHETIC, "--checkpoint", "x", "--set", "data.test_samples=0")
+    self.assertIn("data.test_samples is 0", message)
+    self.assertIn("[--set data.test_samples=0]", message)
+
   def test_devices(self):
     for devices in ("gpu:1", "cpu", "cpu:", "cpu:0", "cpu:-1", "cpu:1.5", "cpu:257", "cpu:2x",
                     "cpu:99999999999999999999", "2"):
@@ -168,7 +186,11 @@ class UsageTest(ProgramCase):
     self.assertIn("--logdir", refused("--logdir", self.path("logs")))
     for strategy in ("local_sgd", "parameter_server", "multi_worker_mirrored", "central_storage"):
       self.assertIn(f"--strategy {strategy}", refused("--strategy", strategy))
-    self.assertIn("TF_CONFIG", refused(env={"TF_CONFIG": "{}"}))
+    task = '{"cluster": {"worker": ["localhost:2222"]}, "task": {"type": "worker", "index": 0}}'
+    self.assertIn("TF_CONFIG", refused(env={"TF_CONFIG": task}))
+    message = self.usage("train", SOFTMAX, env={"TF_CONFIG": "nonsense"})
+    self.assertIn("the environment variable TF_CONFIG describes no cluster: ", message)
+    self.assertIn("unset it", message)
     self.assertIn("cluster.mode", refused("--set", "cluster.mode=async"))
     self.assertIn("cluster.max_restarts", refused("--set", "cluster.max_restarts=1"))
     self.assertIn("checkpoint.every_steps", refused("--set", "checkpoint.every_steps=5"))
@@ -249,11 +271,6 @@ class DataTest(ProgramCase):
                      lambda labels: bytes(len(labels)))
     self.assertIn("all samples have the label 0", self.error(4, "train", *args))
 
-  def test_synthetic_data_beyond_all_memory(self):
-    message = self.error(4, "train", "examples/configs/resnet20_synthetic.toml", "--set",
-                         "model.input_shape=[1048576, 1048576, 1048576]")
-    self.assertIn("1048576", message)
-
 
 class CheckpointErrorTest(ProgramCase):
   """Exit code 4."""
@@ -310,6 +327,22 @@ class CheckpointErrorTest(ProgramCase):
 
 class OtherErrorTest(ProgramCase):
   """Exit code 1."""
+
+  def test_memory_that_is_not_there(self):
+    # More than any machine has, wherever it is asked for: data, a variable, a buffer of a step.
+    for args, says in (
+        ((SYNTHETIC, "--set", "model.input_shape=[65536, 32767]", "--set",
+          "data.train_samples=1000000", "--set", "model.name=softmax_regression"),
+         "data.train_samples = 1000000"),
+        ((SOFTMAX, "--set", "model.name=mlp", "--set", "model.hidden=[1, 16777216, 16777216]"),
+         "dense3/kernel")):
+      message = self.error(1, "train", *args)
+      self.assertIn(says, message)
+      self.assertIn("bytes", message)
+
+  def test_waste_is_a_warning(self):
+    self.run_program("train", SOFTMAX, "--steps", 2, "--set", "train.global_batch=2", "--replicas",
+                     5, warning="train.replicas * train.gradient_accumulation = 5 parts of a step")
 
   def test_a_summary_that_cannot_be_written_is_known_before_the_work(self):
     folder = self.path("nowhere")

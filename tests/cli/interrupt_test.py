@@ -9,18 +9,19 @@ from program_case import DEADLINE_SECONDS, ROOT, SOFTMAX, ProgramCase, main
 
 # Longer than StopSignals::kAgain: a second signal is then another one.
 AGAIN_SECONDS = 0.5
+SYNTHETIC = "examples/configs/resnet20_synthetic.toml"
 
 
 class InterruptCase(ProgramCase):
 
-  def start(self, *args, ignored=()):
+  def start(self, *args, ignored=(), config=SOFTMAX):
     """A training run without an end, with one line per step. `ignored`: signals, as nohup does."""
 
     def ignore():
       for number in ignored:
         signal.signal(number, signal.SIG_IGN)
 
-    command = self.command("train", SOFTMAX, "--steps", 10**9, "--set", "train.log_every_steps=1",
+    command = self.command("train", config, "--steps", 10**9, "--set", "train.log_every_steps=1",
                            *args)
     process = subprocess.Popen(command, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, preexec_fn=ignore)
@@ -61,6 +62,22 @@ class SignalTest(InterruptCase):
       rest = self.train(SOFTMAX, "--steps", steps + 3, "--checkpoint-dir", checkpoints, "--resume")
       self.assertEqual(rest["steps"], 3)
       self.assertEqual(rest["state_sha256"], whole["state_sha256"])
+
+  def test_a_signal_before_the_first_step_is_not_waited_for(self):
+    # A minute of making data up, of which each class takes its part: little memory until then.
+    checkpoints = self.path("new", "checkpoints")
+    process = self.start("--set", "model.name=softmax_regression", "--set",
+                         "model.input_shape=[1048576]",
+                         "--set", "model.num_classes=2000", "--set", "data.train_samples=1500",
+                         "--checkpoint-dir", checkpoints, config=SYNTHETIC)
+    self.wait_for_work(process)
+    process.send_signal(signal.SIGTERM)
+    start = time.monotonic()
+    code, out, err = self.finish(process)
+    self.assertEqual((code, err), (5, ""), out)
+    self.assertIn("interrupted before the first step", out)
+    self.assertLess(time.monotonic() - start, DEADLINE_SECONDS / 4)
+    self.assertEqual(os.listdir(self.folder), [])
 
   def test_without_a_folder_nothing_is_saved_and_it_says_so(self):
     process = self.start()

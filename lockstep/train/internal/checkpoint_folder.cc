@@ -338,7 +338,7 @@ Result<std::string> ReadLatest(const std::string& dir) {
   Result<std::string> text = ReadFile(path, kMaxLatestBytes);
   if (!text.ok()) {
     // Too long, or something else than a file.
-    const bool damaged = text.status().code() == StatusCode::kResourceExhausted ||
+    const bool damaged = text.status().code() == StatusCode::kOutOfRange ||
                          text.status().code() == StatusCode::kInvalidArgument;
     return damaged ? DataLoss(text.status().message()) : text.status();
   }
