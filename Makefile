@@ -22,7 +22,8 @@ demo: build-deps release ## install what is missing, build, train the MNIST CNN 
 	@echo "Summary of the run:    $(DEMO_DIR)/summary.json"
 	@echo "The model and its run: $(DEMO_CONFIG)"
 
-test: deps lint dev ## install what is missing, lint, build, run all tests
+test: deps lint ## install what is missing, lint, build, run all tests
+	cmake --workflow --preset test
 
 lint: ## check layers, fences, sizes, wording and format (seconds)
 	python3 scripts/lint_test.py
@@ -34,7 +35,7 @@ format: ## let clang-format write all sources
 release: ## build the program and the examples
 	cmake --workflow --preset release
 
-dev: ## build and run all tests, optimised with assertions
+dev: ## build and run all tests, each source by itself: quick after small changes
 	cmake --workflow --preset dev
 
 asan: ## build and run the fast tests and fuzz targets with clang's address and undefined-behaviour sanitizers

@@ -1,30 +1,37 @@
 # One library per layer: lockstep_layer(NAME tensor SRCS a.cc HDRS a.h TESTS a_test.cc DEPS base LIBS fmt::fmt)
 #
 # DEPS names other layers, LIBS third-party targets that the layer keeps to itself. Every header listed in HDRS
-# must compile alone (target all_verify_interface_header_sets). Each file in TESTS becomes one test program;
+# must compile alone (target all_verify_interface_header_sets). Each file in TESTS becomes one CTest entry named after it;
 # TEST_DEPS and TEST_LIBS add layers and third-party targets that only the tests see, TEST_LABELS sets CTest labels
 # for all of them. THREAD_TESTS names further test files: those that use several threads, labelled `threads` and built
 # by the target thread_tests. FUZZED marks a layer that reads hostile input: with LS_FUZZ it is built so that libFuzzer
 # sees which of its branches an input takes.
+#
+# With LS_UNITY the compiler reads the sources of a layer several at a time, and so the tests, which become one program;
+# an entry of CTest then runs the suites of its file. Names in the unnamed namespaces of one layer must differ for that.
+# APART leaves a layer out: its sources use the same names by intent. Such a layer precompiles its common headers instead.
 add_custom_target(thread_tests)
 
-# What most files include, parsed once for each layer and once for its tests (LS_PRECOMPILE). The preset dev builds
-# without, so that a file which forgets an include is found there.
 set(lockstep_common_headers
     <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex> <optional>
     <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 set(lockstep_test_headers ${lockstep_common_headers} <filesystem> <fstream> <sstream> <gmock/gmock.h> <gtest/gtest.h>)
 
 function(lockstep_layer)
-  cmake_parse_arguments(ARG "FUZZED" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "FUZZED;APART" "NAME" "SRCS;HDRS;TESTS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;TEST_LABELS;THREAD_TESTS" ${ARGN})
   set(target lockstep_${ARG_NAME})
+  set(first "")
   list(TRANSFORM ARG_DEPS PREPEND lockstep::)
   list(TRANSFORM ARG_TEST_DEPS PREPEND lockstep::)
+  set(unity ${LS_UNITY})
+  if(ARG_APART)
+    set(unity OFF)
+  endif()
   if(ARG_SRCS)
     add_library(${target} STATIC ${ARG_SRCS})
     target_link_libraries(${target} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_LIBS})
     lockstep_compile_options(${target} PRIVATE)
-    if(LS_PRECOMPILE)
+    if(ARG_APART AND LS_UNITY)
       target_precompile_headers(${target} PRIVATE ${lockstep_common_headers})
     endif()
     if(ARG_FUZZED AND LS_FUZZ)
@@ -33,7 +40,7 @@ function(lockstep_layer)
     target_compile_features(${target} PUBLIC cxx_std_20)
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
     target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HDRS})
-    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON UNITY_BUILD ${unity})
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE ${ARG_DEPS})
@@ -43,33 +50,77 @@ function(lockstep_layer)
   if(NOT LS_TESTS)
     return()
   endif()
-  set(first_test)
   foreach(source IN LISTS ARG_TESTS ARG_THREAD_TESTS)
     string(REGEX REPLACE "\\.cc$" "" stem ${source})
     string(REPLACE "/" "_" stem ${stem})
     set(test ${ARG_NAME}_${stem})
-    add_executable(${test} ${source})
-    target_link_libraries(${test} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} ${ARG_TEST_LIBS} fmt::fmt
-                                          GTest::gtest GTest::gtest_main GTest::gmock)
-    lockstep_compile_options(${test} PRIVATE)
-    # Test code is compiled far more often than it is run.
-    target_compile_options(${test} PRIVATE -O0)
-    target_compile_definitions(${test} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    if(LS_PRECOMPILE AND first_test)
-      target_precompile_headers(${test} REUSE_FROM ${first_test})
-    elseif(LS_PRECOMPILE)
-      target_precompile_headers(${test} PRIVATE ${lockstep_test_headers})
-      set(first_test ${test})
-    endif()
-    set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set(labels ${ARG_TEST_LABELS})
+    set(group tests)
     if(source IN_LIST ARG_THREAD_TESTS)
       list(APPEND labels threads)
-      add_dependencies(thread_tests ${test})
+      set(group thread_tests)
     endif()
-    set_tests_properties(${test} PROPERTIES LABELS "${labels}" ENVIRONMENT "OMP_NUM_THREADS=1")
+    lockstep_suites(${source} suites)
+    set(program ${test})
+    set(filter "")
+    if(unity AND suites)
+      set(program ${ARG_NAME}_${group})
+      set(filter --gtest_filter=${suites})
+    endif()
+    if(TARGET ${program})
+      target_sources(${program} PRIVATE ${source})
+    else()
+      add_executable(${program} ${source})
+      target_link_libraries(${program} PRIVATE lockstep::${ARG_NAME} ${ARG_TEST_DEPS} ${ARG_LIBS} ${ARG_TEST_LIBS} fmt::fmt
+                                               GTest::gtest GTest::gtest_main GTest::gmock)
+      lockstep_compile_options(${program} PRIVATE)
+      # Test code is compiled far more often than it is run.
+      target_compile_options(${program} PRIVATE -O0)
+      target_compile_definitions(${program} PRIVATE LS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+      set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD ${unity})
+      if(ARG_APART AND LS_UNITY)
+        if(first)
+          target_precompile_headers(${program} REUSE_FROM ${first})
+        else()
+          target_precompile_headers(${program} PRIVATE ${lockstep_test_headers})
+          set(first ${program})
+        endif()
+      endif()
+    endif()
+    set_property(GLOBAL PROPERTY lockstep_program_of_${test} ${program})
+    if(group STREQUAL thread_tests)
+      add_dependencies(thread_tests ${program})
+    endif()
+    add_test(NAME ${test} COMMAND ${program} ${filter} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" ENVIRONMENT "OMP_NUM_THREADS=1"
+                                            FAIL_REGULAR_EXPRESSION "Running 0 tests")
   endforeach()
+endfunction()
+
+# Links more into the program that runs this test.
+function(lockstep_test_libraries test)
+  get_property(program GLOBAL PROPERTY lockstep_program_of_${test})
+  target_link_libraries(${program} PRIVATE ${ARGN})
+endfunction()
+
+# The filter of GoogleTest that runs what a file of tests holds; empty for a file with a main() of its own.
+function(lockstep_suites source out)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(READ ${source} text)
+  set(filter)
+  if(NOT text MATCHES "\nint main\\(")
+    string(REGEX MATCHALL "\n(TEST|TEST_F|INSTANTIATE_TEST_SUITE_P)\\([A-Za-z0-9_]+,[ \n]*[A-Za-z0-9_]+" macros "${text}")
+    foreach(macro IN LISTS macros)
+      if(macro MATCHES "SUITE_P\\(([A-Za-z0-9_]+),[ \n]*([A-Za-z0-9_]+)")
+        list(APPEND filter "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}.*")
+      elseif(macro MATCHES "\\(([A-Za-z0-9_]+),")
+        list(APPEND filter "${CMAKE_MATCH_1}.*")
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES filter)
+    list(JOIN filter ":" filter)
+  endif()
+  set(${out} "${filter}" PARENT_SCOPE)
 endfunction()
 
 # The sanitizers of this build, if any.

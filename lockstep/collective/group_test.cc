@@ -68,7 +68,7 @@ class Outcomes {
 };
 
 // With and without shared memory.
-class GroupTest : public testing::TestWithParam<bool> {
+class GroupTest : public ::testing::TestWithParam<bool> {
  protected:
   std::unique_ptr<Group> Create(SimNetwork& network, PeerId task) const {
     net::Transport& transport = network.transport(task);
@@ -105,9 +105,9 @@ class GroupTest : public testing::TestWithParam<bool> {
 // Where members must send messages for something to happen to them.
 class MessageGroupTest : public GroupTest {};
 
-INSTANTIATE_TEST_SUITE_P(Memory, GroupTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Memory, GroupTest, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "shared" : "messages"; });
-INSTANTIATE_TEST_SUITE_P(Memory, MessageGroupTest, testing::Values(false),
+INSTANTIATE_TEST_SUITE_P(Memory, MessageGroupTest, ::testing::Values(false),
                          [](const auto&) { return "messages"; });
 
 TEST_P(GroupTest, ADifferenceIsAnErrorAtAllThatNamesBothSides) {

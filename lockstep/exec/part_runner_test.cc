@@ -9,6 +9,7 @@
 
 #include "lockstep/exec/local_rendezvous.h"
 #include "lockstep/exec/step_status.h"
+#include "lockstep/exec/testing/tensors.h"
 #include "lockstep/op/binary.h"
 #include "lockstep/op/catalog.h"
 #include "lockstep/op/const.h"
@@ -28,11 +29,6 @@ using ::testing::HasSubstr;
 
 constexpr char kPs[] = "/job:ps/replica:0/task:0";
 constexpr char kWorker[] = "/job:worker/replica:0/task:0";
-
-std::vector<float> Floats(const Tensor& tensor) {
-  const auto values = tensor.values<float>();
-  return {values.begin(), values.end()};
-}
 
 class PartRunnerTest : public ::testing::Test {
  protected:

@@ -10,6 +10,7 @@
 
 #include "lockstep/exec/session.h"
 #include "lockstep/exec/testing/random_graph.h"
+#include "lockstep/exec/testing/tensors.h"
 #include "lockstep/op/gather.h"
 #include "lockstep/op/matmul.h"
 #include "lockstep/op/reduce.h"
@@ -22,11 +23,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::vector<float> Floats(const Tensor& tensor) {
-  const auto values = tensor.values<float>();
-  return {values.begin(), values.end()};
-}
 
 bool SameBits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lockstep/exec/session.h"
+#include "lockstep/exec/testing/tensors.h"
 #include "lockstep/op/activation.h"
 #include "lockstep/op/apply.h"
 #include "lockstep/op/binary.h"
@@ -34,15 +35,6 @@ using ::testing::Not;
 
 // Ops that want their [n, c, h, w] in one certain layout, beside the catalog's. All pass x on;
 // Blocked and Plain read an optional second input only to come after it.
-
-Layout BlockedChannels(const Shape& shape) {
-  const int64_t channels = (shape.dim(1) + 7) / 8 * 8;
-  const int64_t pixels = shape.dim(2) * shape.dim(3);
-  const int64_t padded[] = {shape.dim(0), channels, shape.dim(2), shape.dim(3)};
-  const int64_t strides[] = {channels * pixels, pixels * 8, shape.dim(3) * 8, 8};
-  const Layout::Block blocks[] = {{1, 8}};
-  return Layout::Blocked(shape, padded, strides, blocks);
-}
 
 Status PassInfer(InferContext& ctx) {
   ctx.AddOutput(ctx.dtype(0), ctx.shape(0));
@@ -104,11 +96,6 @@ Tensor Spread(const Shape& shape, float scale = 0.1F) {
     value = scale * static_cast<float>((i++ * 37) % 23 - 11);
   }
   return tensor;
-}
-
-std::vector<float> Floats(const Tensor& tensor) {
-  const auto values = tensor.values<float>();
-  return {values.begin(), values.end()};
 }
 
 class PlanTest : public ::testing::Test {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/exec/testing/tensors.h"
 #include "lockstep/op/catalog.h"
 #include "lockstep/op/const.h"
 #include "lockstep/op/group.h"
@@ -16,11 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<float> Floats(const Tensor& tensor) {
-  const auto values = tensor.values<float>();
-  return {values.begin(), values.end()};
-}
 
 Tensor Row(std::vector<float> values) {
   const auto count = static_cast<int64_t>(values.size());

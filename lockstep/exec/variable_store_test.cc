@@ -6,22 +6,14 @@
 #include <numeric>
 #include <thread>
 
+#include "lockstep/exec/testing/tensors.h"
+
 namespace lockstep::exec {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// [n, c, h, w] with channels in blocks of 8, as nChw8c.
-Layout BlockedChannels(const Shape& shape) {
-  const int64_t channels = (shape.dim(1) + 7) / 8 * 8;
-  const int64_t pixels = shape.dim(2) * shape.dim(3);
-  const int64_t padded[] = {shape.dim(0), channels, shape.dim(2), shape.dim(3)};
-  const int64_t strides[] = {channels * pixels, pixels * 8, shape.dim(3) * 8, 8};
-  const Layout::Block blocks[] = {{1, 8}};
-  return Layout::Blocked(shape, padded, strides, blocks);
-}
 
 Tensor Counting(const Shape& shape) {
   Tensor tensor = Tensor::Allocate(DType::kFloat32, shape).value();

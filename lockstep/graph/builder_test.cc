@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Status InferSource(InferContext& ctx) {
+Status InferBuilderSource(InferContext& ctx) {
   ctx.AddOutput(DType::kFloat32, ctx.attrs().Get<Shape>("shape"));
   return OkStatus();
 }
@@ -35,7 +35,7 @@ Value SameTwice(BuildContext ctx, Value x) {
 class BuilderTest : public ::testing::Test {
  protected:
   OpCatalog catalog_{
-      {OpDef{.name = "Source", .attrs = {{"shape", AttrType::kShape}}, .infer = InferSource},
+      {OpDef{.name = "Source", .attrs = {{"shape", AttrType::kShape}}, .infer = InferBuilderSource},
        OpDef{.name = "Same", .min_inputs = 1, .max_inputs = 1, .infer = InferSame}}};
   Graph graph_{catalog_};
   Builder b_{graph_};

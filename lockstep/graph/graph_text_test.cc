@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-Status InferSource(InferContext& ctx) {
+Status InferTextSource(InferContext& ctx) {
   const auto& shape = ctx.attrs().Get<Shape>("shape");
   ctx.AddVariableOutput(DType::kFloat32, shape);
   ctx.AddOutput(DType::kInt64, shape);
@@ -19,7 +19,7 @@ Status InferNothing(InferContext& /*ctx*/) {
 TEST(GraphTextTest, OneNodeALine) {
   const OpCatalog catalog({{.name = "Source",
                             .attrs = {{"shape", AttrType::kShape}, {"note", AttrType::kString}},
-                            .infer = InferSource},
+                            .infer = InferTextSource},
                            {.name = "Sink", .max_inputs = 2, .infer = InferNothing}});
   Graph graph(catalog);
   EXPECT_EQ(GraphToText(graph), "");

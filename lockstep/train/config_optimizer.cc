@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 9> kOptimizers = {
 constexpr std::array<std::string_view, 5> kSchedules = {"constant", "piecewise", "cosine",
                                                         "polynomial", "exponential"};
 
-constexpr IntRange kSteps = {1, 1'000'000'000'000};
+constexpr IntRange kScheduleSteps = {1, 1'000'000'000'000};
 
 // Whether a key has an effect: the name of its kind must be among `users`; otherwise it is refused.
 class Applicability {
@@ -42,7 +42,7 @@ class Applicability {
 void ReadPiecewise(SectionReader& reader, ScheduleConfig& schedule) {
   reader.Require("boundaries", " for a piecewise schedule");
   reader.Require("values", " for a piecewise schedule");
-  reader.Ints("boundaries", kSteps, schedule.boundaries);
+  reader.Ints("boundaries", kScheduleSteps, schedule.boundaries);
   reader.Reals("values", kNotNegative, schedule.values);
   const auto disorder = std::adjacent_find(schedule.boundaries.begin(), schedule.boundaries.end(),
                                            [](int64_t a, int64_t b) { return a >= b; });
@@ -69,7 +69,7 @@ void ReadSchedule(SectionReader& reader, ScheduleConfig& schedule) {
     applies.Check("values", {"piecewise"});
   }
   if (applies.Check("decay_steps", {"cosine", "polynomial", "exponential"})) {
-    reader.Int("decay_steps", kSteps, schedule.decay_steps);
+    reader.Int("decay_steps", kScheduleSteps, schedule.decay_steps);
   }
   if (applies.Check("decay_rate", {"exponential"})) {
     reader.Real("decay_rate", kUpToOne, schedule.decay_rate);
@@ -85,7 +85,7 @@ void ReadSchedule(SectionReader& reader, ScheduleConfig& schedule) {
   if (applies.Check("end_learning_rate", {"cosine", "polynomial"})) {
     reader.Real("end_learning_rate", kNotNegative, schedule.end_learning_rate);
   }
-  reader.Int("warmup_steps", {0, kSteps.high}, schedule.warmup_steps);
+  reader.Int("warmup_steps", {0, kScheduleSteps.high}, schedule.warmup_steps);
   reader.Finish();
 }
 

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 
 // The [model] section of a configuration file.
-ModelConfig Parse(const std::string& model) {
+ModelConfig ParseModel(const std::string& model) {
   const std::string text = model +
                            "\n[data]\nsource = 'mnist'\npath = 'x'\n"
                            "[optimizer]\nlearning_rate = 0.1\n";
@@ -32,7 +32,7 @@ ModelConfig ParseLayers(const std::vector<std::string>& layers) {
   for (const std::string& layer : layers) {
     text += fmt::format("[[model.layers]]\n{}\n", layer);
   }
-  return Parse(text);
+  return ParseModel(text);
 }
 
 class ModelFromConfigTest : public ::testing::Test {
@@ -68,7 +68,7 @@ class ModelFromConfigTest : public ::testing::Test {
 
 TEST_F(ModelFromConfigTest, ANameWithItsOptions) {
   const Value logits =
-      Build(Parse("[model]\nname = 'mlp'\nhidden = [6, 4]\ndropout = 0.5"), Shape{-1, 3});
+      Build(ParseModel("[model]\nname = 'mlp'\nhidden = [6, 4]\ndropout = 0.5"), Shape{-1, 3});
   EXPECT_EQ(logits.shape(), (Shape{-1, 10}));
   EXPECT_EQ(Variables().at("dense1/kernel"), "[3, 6]");
   EXPECT_EQ(Variables().at("dense2/kernel"), "[6, 4]");
@@ -76,12 +76,12 @@ TEST_F(ModelFromConfigTest, ANameWithItsOptions) {
 }
 
 TEST_F(ModelFromConfigTest, MoreClassesThanTheDataHas) {
-  const ModelConfig config = Parse("[model]\nname = 'softmax_regression'\nnum_classes = 12");
+  const ModelConfig config = ParseModel("[model]\nname = 'softmax_regression'\nnum_classes = 12");
   EXPECT_EQ(Build(config, Shape{-1, 3}).shape(), (Shape{-1, 12}));
 }
 
 TEST_F(ModelFromConfigTest, FewerClassesThanTheDataHasIsAnError) {
-  const ModelConfig config = Parse("[model]\nname = 'softmax_regression'\nnum_classes = 9");
+  const ModelConfig config = ParseModel("[model]\nname = 'softmax_regression'\nnum_classes = 9");
   EXPECT_THAT(ModelFromConfig(config, 10).status().message(),
               HasSubstr("model.num_classes is 9, the data has 10 classes"));
 }
@@ -174,7 +174,7 @@ TEST_F(ModelFromConfigTest, AnErrorNamesTheLayerAndItsPlaceInTheFile) {
 }
 
 TEST_F(ModelFromConfigTest, AnErrorOfANetworkNamesTheConfigurationAndNoSourceFile) {
-  EXPECT_FALSE(Build(Parse("\n[model]\nname = 'resnet18'"), Shape{-1, 10}).valid());
+  EXPECT_FALSE(Build(ParseModel("\n[model]\nname = 'resnet18'"), Shape{-1, 10}).valid());
   EXPECT_THAT(b_.status().ToString(), HasSubstr("(model.toml:2)"));
   EXPECT_THAT(b_.status().ToString(), ::testing::Not(HasSubstr(".cc")));
 }

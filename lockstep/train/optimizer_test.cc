@@ -32,7 +32,7 @@ constexpr int kUpdates = 3;
 constexpr double kRates[kUpdates] = {0.1, 0.05, 0.2};
 
 // An [optimizer] section as users write it.
-OptimizerConfig Parse(const std::string& lines) {
+OptimizerConfig ParseOptimizer(const std::string& lines) {
   const std::string text =
       "[model]\nname = 'mlp'\n[data]\nsource = 'mnist'\npath = 'x'\n[optimizer]\n"
       "learning_rate = 0.1\n" +
@@ -54,7 +54,7 @@ std::vector<Case> Cases() {
           {"dense/bias", {0.5, -1}, {{0.1, -3}, {0.2, 2}, {0.3, 0.125}}}};
 }
 
-Tensor Floats(const Shape& shape, const Vector& values) {
+Tensor OptimizerTensor(const Shape& shape, const Vector& values) {
   return Tensor::From<float>(shape, std::vector<float>(values.begin(), values.end())).value();
 }
 
@@ -71,7 +71,7 @@ std::map<std::string, Vector> Train(const OptimizerConfig& config) {
   std::vector<GradientAndVariable> pairs;
   for (const Case& c : Cases()) {
     const Shape shape{static_cast<int64_t>(c.initial.size())};
-    const Value variable = op::Variable(b, c.name, op::Const(b, Floats(shape, c.initial)));
+    const Value variable = op::Variable(b, c.name, op::Const(b, OptimizerTensor(shape, c.initial)));
     pairs.push_back({{op::Placeholder(b, DType::kFloat32, shape), {}, {}}, variable});
   }
   Node* train = ApplyGradients(b, config, pairs, rate, step);
@@ -86,7 +86,7 @@ std::map<std::string, Vector> Train(const OptimizerConfig& config) {
     exec::Session::FeedList feeds = {{rate, Scalar(kRates[i])}, {step, Scalar(i + 1)}};
     for (size_t v = 0; v < pairs.size(); ++v) {
       const Value& gradient = pairs[v].gradient.dense;
-      feeds.emplace_back(gradient, Floats(gradient.shape(), Cases()[v].gradients[i]));
+      feeds.emplace_back(gradient, OptimizerTensor(gradient.shape(), Cases()[v].gradients[i]));
     }
     const Result<std::vector<Tensor>> run = session->Run(feeds, {}, {train});
     EXPECT_TRUE(run.ok()) << run.status().ToString();
@@ -126,7 +126,7 @@ void ExpectClose(const Vector& got, const Vector& expected, const std::string& w
 
 // `rule` for both variables.
 void ExpectRule(const std::string& lines, const Rule& rule) {
-  std::map<std::string, Vector> got = Train(Parse(lines));
+  std::map<std::string, Vector> got = Train(ParseOptimizer(lines));
   for (const Case& c : Cases()) {
     ExpectClose(got[c.name], Expected(c, rule), lines + " " + c.name);
   }
@@ -247,7 +247,7 @@ TEST(OptimizerTest, Lamb) {
 TEST(OptimizerTest, SlotsAreNamedBehindTheirVariable) {
   const auto names = [](const std::string& lines) {
     std::vector<std::string> slots;
-    for (const auto& [name, value] : Train(Parse(lines))) {
+    for (const auto& [name, value] : Train(ParseOptimizer(lines))) {
       if (name.rfind("dense/bias/", 0) == 0) {
         slots.push_back(name.substr(11));
       }
@@ -266,11 +266,11 @@ TEST(OptimizerTest, SlotsAreNamedBehindTheirVariable) {
 
 TEST(OptimizerTest, ExcludedVariablesDoNotDecay) {
   const std::vector<Case> cases = Cases();
-  std::map<std::string, Vector> got =
-      Train(Parse("name = 'adamw'\nweight_decay = 0.5\ndecay_exclude = ['*/bias', 'other']"));
+  std::map<std::string, Vector> got = Train(
+      ParseOptimizer("name = 'adamw'\nweight_decay = 0.5\ndecay_exclude = ['*/bias', 'other']"));
   ExpectClose(got["dense/kernel"], Expected(cases[0], AdamRule(0.9, 0.999, 1e-7, 0.5)), "kernel");
   ExpectClose(got["dense/bias"], Expected(cases[1], AdamRule(0.9, 0.999, 1e-7, 0)), "bias");
-  got = Train(Parse("l2 = 0.5\ndecay_exclude = ['*kernel']"));
+  got = Train(ParseOptimizer("l2 = 0.5\ndecay_exclude = ['*kernel']"));
   ExpectClose(got["dense/kernel"], Expected(cases[0], SgdRule(0)), "kernel");
   ExpectClose(got["dense/bias"], Expected(cases[1], SgdRule(0.5)), "bias");
 }
@@ -296,12 +296,12 @@ TEST(OptimizerTest, SlotsAreWhereTheirVariableIs) {
     std::vector<GradientAndVariable> pairs;
     for (const char* device : {"/job:ps/task:0", "/job:ps/task:1/device:cpu:0"}) {
       const DeviceScope scope(b, device);
-      const Value variable =
-          op::Variable(b, fmt::format("w{}", pairs.size()), op::Const(b, Floats(Shape{2}, {1, 2})));
+      const Value variable = op::Variable(b, fmt::format("w{}", pairs.size()),
+                                          op::Const(b, OptimizerTensor(Shape{2}, {1, 2})));
       pairs.push_back({{op::Placeholder(b, DType::kFloat32, Shape{2}), {}, {}}, variable});
     }
     const DeviceScope worker(b, "/job:worker/task:0");
-    OptimizerConfig config = Parse(fmt::format("name = '{}'", name));
+    OptimizerConfig config = ParseOptimizer(fmt::format("name = '{}'", name));
     const Value rate = op::Placeholder(b, DType::kFloat32, Shape{}, "rate");
     const Value step = op::Placeholder(b, DType::kFloat32, Shape{}, "step");
     ASSERT_NE(ApplyGradients(b, config, pairs, rate, step), nullptr) << b.status().ToString();
@@ -348,7 +348,7 @@ TEST(OptimizerTest, PatternsOfNames) {
 class GradientsTest : public ::testing::Test {
  protected:
   GradientAndVariable Pair(std::string_view name, const Shape& shape, const Vector& gradient) {
-    return {{op::Const(b_, Floats(shape, gradient)), {}, {}}, Variable(name, shape)};
+    return {{op::Const(b_, OptimizerTensor(shape, gradient)), {}, {}}, Variable(name, shape)};
   }
 
   Value Variable(std::string_view name, const Shape& shape) {
@@ -435,7 +435,7 @@ TEST_F(GradientsTest, PairsWithoutAGradientAreLeftAlone) {
     EXPECT_TRUE(ClipGradients(b_, pairs, options)[2].gradient.is_zero());
   }
   const Value one = op::Scalar(b_, 1);
-  const Node* train = ApplyGradients(b_, Parse("name = 'momentum'"), pairs, one, one);
+  const Node* train = ApplyGradients(b_, ParseOptimizer("name = 'momentum'"), pairs, one, one);
   ASSERT_NE(train, nullptr) << b_.status().ToString();
   EXPECT_EQ(train->control_inputs.size(), 2U);
   EXPECT_EQ(graph_.FindNode("unused/momentum"), nullptr);
@@ -445,7 +445,7 @@ TEST_F(GradientsTest, PairsWithoutAGradientAreLeftAlone) {
 TEST_F(GradientsTest, NothingToTrainIsAnError) {
   const Value one = op::Scalar(b_, 1);
   const std::vector<GradientAndVariable> pairs = {{{}, Variable("w", Shape{1})}};
-  EXPECT_EQ(ApplyGradients(b_, Parse(""), pairs, one, one), nullptr);
+  EXPECT_EQ(ApplyGradients(b_, ParseOptimizer(""), pairs, one, one), nullptr);
   EXPECT_EQ(b_.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(b_.status().message(), HasSubstr("depends on no trainable variable"));
 }
@@ -477,7 +477,7 @@ class SparseTest : public GradientsTest {
 };
 
 TEST_F(SparseTest, RowsThatAreNamedTwiceCountTwice) {
-  Node* train = ApplyGradients(b_, Parse("name = 'sgd'"), {{{gradient_, table_}}},
+  Node* train = ApplyGradients(b_, ParseOptimizer("name = 'sgd'"), {{{gradient_, table_}}},
                                op::Scalar(b_, 0.5), op::Scalar(b_, 1));
   ASSERT_NE(train, nullptr) << b_.status().ToString();
   const auto session = exec::Session::Create(graph_, {}).value();

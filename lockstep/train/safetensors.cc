@@ -18,8 +18,6 @@ namespace {
 // Elements are copied as they lie in memory.
 static_assert(std::endian::native == std::endian::little);
 
-using Json = nlohmann::json;
-
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kDataAlignment = 64;
 // The limit of the public library.
@@ -106,8 +104,8 @@ Status CheckBools(const InputFile& file, const SafetensorsEntry& entry, const Te
 
 bool IsUtf8(const std::string& text) {
   try {
-    return !Json(text).dump().empty();
-  } catch (const Json::exception&) {
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::exception&) {
     return false;
   }
 }
@@ -139,7 +137,7 @@ Status CheckMetadata(const SafetensorsMetadata& metadata) {
 Result<std::string> HeaderText(const std::vector<const NamedTensor*>& ordered,
                                const SafetensorsMetadata& metadata) {
   LS_TRY(CheckMetadata(metadata));
-  Json json = Json::object();
+  nlohmann::json json = nlohmann::json::object();
   if (!metadata.empty()) {
     json[std::string(internal::kMetadataKey)] = metadata;
   }
@@ -150,7 +148,7 @@ Result<std::string> HeaderText(const std::vector<const NamedTensor*>& ordered,
       return InvalidArgument(
           fmt::format("a tensor cannot be called {} in a safetensors file", Quoted(tensor->name)));
     }
-    Json entry;
+    nlohmann::json entry;
     entry["dtype"] = internal::SafetensorsTypeName(tensor->value.dtype());
     entry["shape"] = std::vector<int64_t>(tensor->value.shape().dims().begin(),
                                           tensor->value.shape().dims().end());

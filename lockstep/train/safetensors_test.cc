@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kLimit = 1 << 20;
+constexpr uint64_t kReadLimit = 1 << 20;
 
 // The length, then the header as it is.
 std::string WithLength(const std::string& header) {
@@ -28,7 +28,7 @@ std::string WithLength(const std::string& header) {
   return text + header;
 }
 
-std::string Bytes(const Tensor& tensor) {
+std::string RawBytes(const Tensor& tensor) {
   return {static_cast<const char*>(tensor.data()), tensor.bytes()};
 }
 
@@ -66,7 +66,7 @@ class SafetensorsTest : public ::testing::Test {
     std::filesystem::remove(Path("written"));
     const Result<FileDigest> digest = WriteSafetensors(Path("written"), tensors, metadata);
     EXPECT_TRUE(digest.ok()) << digest.status().ToString();
-    const std::string bytes = ReadFile(Path("written"), kLimit).value();
+    const std::string bytes = ReadFile(Path("written"), kReadLimit).value();
     EXPECT_EQ(digest->bytes, bytes.size());
     EXPECT_EQ(digest->sha256, Sha256Hex(bytes).value());
     return bytes;
@@ -134,9 +134,9 @@ TEST_F(SafetensorsTest, EveryTypeComesBackBitByBit) {
     ASSERT_NE(it, tensors.end()) << found.name;
     EXPECT_EQ(found.value.dtype(), it->value.dtype());
     EXPECT_EQ(found.value.shape(), it->value.shape());
-    EXPECT_EQ(Bytes(found.value), Bytes(it->value)) << found.name;
+    EXPECT_EQ(RawBytes(found.value), RawBytes(it->value)) << found.name;
   }
-  EXPECT_EQ(content->digest.sha256, Sha256Hex(ReadFile(Path("read"), kLimit).value()).value());
+  EXPECT_EQ(content->digest.sha256, Sha256Hex(ReadFile(Path("read"), kReadLimit).value()).value());
 }
 
 TEST_F(SafetensorsTest, ElementsAreAlignedAndOrderDoesNotMatter) {
@@ -328,7 +328,7 @@ TEST_F(SafetensorsTest, WhatCannotBeWrittenIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(Path("w")));
   ASSERT_TRUE(WriteFileAtomic(Path("w"), "old").ok());
   EXPECT_THAT(error({}), HasSubstr("ALREADY_EXISTS"));
-  EXPECT_EQ(ReadFile(Path("w"), kLimit).value(), "old");
+  EXPECT_EQ(ReadFile(Path("w"), kReadLimit).value(), "old");
 }
 
 // Both directions against the public library, where it is installed.
@@ -357,7 +357,7 @@ save_file(tensors, target, {"k": "v"})
       "python3 '" + Path("check.py") + "' '" + Path("written") + "' '" + Path("theirs") + "'";
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   ASSERT_EQ(std::system(command.c_str()), 0);
-  const Result<SafetensorsContent> content = Read(ReadFile(Path("theirs"), kLimit).value());
+  const Result<SafetensorsContent> content = Read(ReadFile(Path("theirs"), kReadLimit).value());
   ASSERT_TRUE(content.ok()) << content.status().ToString();
   EXPECT_EQ(content->metadata, (SafetensorsMetadata{{"k", "v"}}));
   std::map<std::string, std::vector<double>> values;

@@ -12,10 +12,8 @@
 namespace lockstep::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 template <class T>
-void AddIfKnown(Json& json, const char* key, const std::optional<T>& value) {
+void AddIfKnown(nlohmann::ordered_json& json, const char* key, const std::optional<T>& value) {
   if (value.has_value()) {
     json[key] = *value;
   }
@@ -24,7 +22,7 @@ void AddIfKnown(Json& json, const char* key, const std::optional<T>& value) {
 }  // namespace
 
 std::string SummaryJson(const Summary& summary) {
-  Json json;
+  nlohmann::ordered_json json;
   json["model"] = summary.model;
   json["strategy"] = summary.strategy;
   json["workers"] = summary.workers;
@@ -54,7 +52,9 @@ std::string SummaryJson(const Summary& summary) {
   AddIfKnown(json, "sync_rounds", summary.sync_rounds);
   constexpr int kIndent = 2;
   // Names come from files: what is not UTF-8 must not throw.
-  return json.dump(kIndent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return json.dump(kIndent, ' ', /*ensure_ascii=*/false,
+                   nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 Status WriteSummary(const Summary& summary, const std::string& path) {

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kCloseTimeout{10'000};
+constexpr milliseconds kCloseSessionTimeout{10'000};
 
 Result<std::shared_ptr<MasterInterface>> Connect(const std::string& target,
                                                  const SecurityOptions& security) {
@@ -148,7 +148,7 @@ Status RemoteSession::Close() {
     closing_.NotifyAll();
     session = handle_.session;
   }
-  return master_->CloseSession(session, Deadline::After(kCloseTimeout));
+  return master_->CloseSession(session, Deadline::After(kCloseSessionTimeout));
 }
 
 Status RemoteSession::Extend() {

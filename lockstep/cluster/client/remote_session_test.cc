@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lockstep/cluster/testing/local_cluster.h"
+#include "lockstep/cluster/testing/soon.h"
 #include "lockstep/graph/builder.h"
 #include "lockstep/graph/serialize.h"
 #include "lockstep/op/binary.h"
@@ -21,10 +22,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Deadline Soon() {
-  return Deadline::After(milliseconds(50'000));
-}
-
 RemoteSessionOptions Options() {
   RemoteSessionOptions options;
   options.connect_timeout = milliseconds(30'000);
@@ -37,7 +34,7 @@ bool Contains(const std::string& text, const std::string& part) {
 }
 
 // y = (x * w on task 1) + b on task 2, where w and b live.
-class RemoteSessionTest : public testing::Test {
+class RemoteSessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     cluster_ = std::make_unique<LocalCluster>(LocalSpec({{"worker", 3}}),

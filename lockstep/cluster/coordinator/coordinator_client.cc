@@ -15,7 +15,6 @@
 namespace lockstep::cluster {
 namespace {
 
-namespace method = internal::coordinator_method;
 using internal::CallDeadline;
 using internal::FromBytes;
 using internal::ToBytes;
@@ -100,7 +99,7 @@ Status CoordinatorClient::RegisterOnce(const Deadline& deadline) {
   request.set_cluster(options_.cluster.ToJson());
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
   LS_ASSIGN_OR_RETURN(const std::string reply,
-                      channel_->Call(method::kRegister, std::move(body),
+                      channel_->Call(internal::coordinator_method::kRegister, std::move(body),
                                      {.deadline = deadline, .wait_for_ready = true}));
   LS_ASSIGN_OR_RETURN(const auto answer, FromBytes<wire::RegisterTaskReply>(reply));
   const MutexLock lock(mu_);
@@ -152,9 +151,9 @@ void CoordinatorClient::Beat() {
         return;
       }
     }
-    const Status status =
-        Call(method::kHeartbeat, body, Deadline::After(std::max(heartbeat / 2, milliseconds(10))))
-            .status();
+    const Status status = Call(internal::coordinator_method::kHeartbeat, body,
+                               Deadline::After(std::max(heartbeat / 2, milliseconds(10))))
+                              .status();
     const auto now = Deadline::Clock::now();
     if (status.ok()) {
       heard = now;
@@ -192,7 +191,7 @@ void CoordinatorClient::StartWatch() {
     request.set_after(view_.number);
   }
   std::shared_ptr<internal::RpcPending> pending =
-      channel_->Start(method::kWatch, ToBytes(request).value(),
+      channel_->Start(internal::coordinator_method::kWatch, ToBytes(request).value(),
                       {.deadline = Deadline::After(kWatchPeriod + kGrace)},
                       [this](const Result<std::string>& reply) { OnView(reply); });
   bool cancel = false;
@@ -264,7 +263,8 @@ Status CoordinatorClient::Leave(const Status& why, const Deadline& deadline) {
   if (!why.ok()) {
     request.set_reason(internal::EncodeStatus(why));
   }
-  const Status status = Call(method::kSetActivity, ToBytes(request), deadline).status();
+  const Status status =
+      Call(internal::coordinator_method::kSetActivity, ToBytes(request), deadline).status();
   StopThreads();
   return status;
 }
@@ -272,14 +272,15 @@ Status CoordinatorClient::Leave(const Status& why, const Deadline& deadline) {
 Status CoordinatorClient::SetJoined(bool joined, const Deadline& deadline) {
   auto request = RequestOf<wire::ActivityRequest>(options_);
   request.set_joined(joined);
-  return Call(method::kSetActivity, ToBytes(request), deadline).status();
+  return Call(internal::coordinator_method::kSetActivity, ToBytes(request), deadline).status();
 }
 
 Status CoordinatorClient::WaitForTasks(const std::vector<int>& numbers, const Deadline& deadline) {
   auto request = RequestOf<wire::WaitForTasksRequest>(options_);
   request.mutable_numbers()->Assign(numbers.begin(), numbers.end());
   request.set_wait_ms(WaitMs(deadline));
-  return Call(method::kWaitForTasks, ToBytes(request), CallDeadline(deadline)).status();
+  return Call(internal::coordinator_method::kWaitForTasks, ToBytes(request), CallDeadline(deadline))
+      .status();
 }
 
 Status CoordinatorClient::Barrier(const std::string& name, const std::vector<int>& numbers,
@@ -288,7 +289,8 @@ Status CoordinatorClient::Barrier(const std::string& name, const std::vector<int
   request.set_name(name);
   request.mutable_numbers()->Assign(numbers.begin(), numbers.end());
   request.set_wait_ms(WaitMs(deadline));
-  return Call(method::kBarrier, ToBytes(request), CallDeadline(deadline)).status();
+  return Call(internal::coordinator_method::kBarrier, ToBytes(request), CallDeadline(deadline))
+      .status();
 }
 
 Status CoordinatorClient::Insert(const std::string& key, const std::string& value, bool overwrite,
@@ -297,27 +299,28 @@ Status CoordinatorClient::Insert(const std::string& key, const std::string& valu
   request.set_key(key);
   request.set_value(value);
   request.set_overwrite(overwrite);
-  return Call(method::kInsert, ToBytes(request), deadline).status();
+  return Call(internal::coordinator_method::kInsert, ToBytes(request), deadline).status();
 }
 
 Result<std::string> CoordinatorClient::Get(const std::string& key, const Deadline& deadline) {
   auto request = RequestOf<wire::KeyValueRequest>(options_);
   request.set_key(key);
   request.set_wait_ms(WaitMs(deadline));
-  return Call(method::kGet, ToBytes(request), CallDeadline(deadline));
+  return Call(internal::coordinator_method::kGet, ToBytes(request), CallDeadline(deadline));
 }
 
 Result<std::string> CoordinatorClient::TryGet(const std::string& key, const Deadline& deadline) {
   auto request = RequestOf<wire::KeyValueRequest>(options_);
   request.set_key(key);
-  return Call(method::kGet, ToBytes(request), deadline);
+  return Call(internal::coordinator_method::kGet, ToBytes(request), deadline);
 }
 
 Result<KeyValueStore::Entries> CoordinatorClient::List(const std::string& prefix,
                                                        const Deadline& deadline) {
   auto request = RequestOf<wire::KeyValueRequest>(options_);
   request.set_key(prefix);
-  LS_ASSIGN_OR_RETURN(const std::string reply, Call(method::kList, ToBytes(request), deadline));
+  LS_ASSIGN_OR_RETURN(const std::string reply,
+                      Call(internal::coordinator_method::kList, ToBytes(request), deadline));
   LS_ASSIGN_OR_RETURN(const auto values, FromBytes<wire::KeyValues>(reply));
   if (values.keys_size() != values.values_size()) {
     return Internal("a list of shared values with more keys than values");
@@ -333,7 +336,7 @@ Status CoordinatorClient::Delete(const std::string& key, bool directory, const D
   auto request = RequestOf<wire::KeyValueRequest>(options_);
   request.set_key(key);
   request.set_directory(directory);
-  return Call(method::kDelete, ToBytes(request), deadline).status();
+  return Call(internal::coordinator_method::kDelete, ToBytes(request), deadline).status();
 }
 
 MembershipView CoordinatorClient::view() const {

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kHeartbeat{1000};
 
-class CoordinatorTest : public testing::Test {
+class CoordinatorTest : public ::testing::Test {
  protected:
   CoordinatorTest()
       : cluster_(ClusterSpec::Create({{"ps", {"a:1"}}, {"worker", {"b:1", "c:1"}}}).value()),

@@ -14,7 +14,6 @@ namespace lockstep::cluster::internal {
 namespace {
 
 // Nothing that describes a cluster is deeper than five.
-constexpr int kMaxDepth = 32;
 
 bool IsDigit(char c) {
   return c >= '0' && c <= '9';
@@ -98,8 +97,8 @@ class JsonParser {
   Status Value(Node& node, int depth) {
     SkipSpace();
     node.at = Here();
-    if (depth > kMaxDepth) {
-      return Fault(fmt::format("nested more than {} levels deep", kMaxDepth));
+    if (depth > kMaxDocumentDepth) {
+      return Fault(fmt::format("nested more than {} levels deep", kMaxDocumentDepth));
     }
     if (AtEnd()) {
       return Expected("a value");

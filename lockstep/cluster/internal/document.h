@@ -15,6 +15,7 @@ namespace lockstep::cluster::internal {
 
 // Far above 65536 tasks with long names, far below what hurts.
 constexpr size_t kMaxDocumentBytes = size_t{16} << 20;
+constexpr int kMaxDocumentDepth = 32;
 
 // Whose text it is: an environment variable or flag ("TF_CONFIG"), or a file (its path).
 struct Document {

@@ -12,8 +12,6 @@
 namespace lockstep::cluster::internal {
 namespace {
 
-namespace method = master_method;
-
 Result<SessionHandle> ReadHandle(const Result<std::string>& reply) {
   LS_TRY(reply.status());
   LS_ASSIGN_OR_RETURN(const auto handle, FromBytes<wire::SessionReply>(*reply));
@@ -39,7 +37,7 @@ Result<SessionHandle> RpcMaster::CreateSession(const std::string& graph,
   request.set_log_placement(config.log_placement);
   request.set_wait_ms(WaitMs(deadline));
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return ReadHandle(channel_->Call(method::kCreateSession, std::move(body),
+  return ReadHandle(channel_->Call(master_method::kCreateSession, std::move(body),
                                    {.deadline = CallDeadline(deadline), .wait_for_ready = true}));
 }
 
@@ -51,7 +49,7 @@ Result<SessionHandle> RpcMaster::ExtendSession(const SessionHandle& handle,
   request.set_graph(graph);
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
   return ReadHandle(
-      channel_->Call(method::kExtendSession, std::move(body), {.deadline = deadline}));
+      channel_->Call(master_method::kExtendSession, std::move(body), {.deadline = deadline}));
 }
 
 Result<StepReply> RpcMaster::RunStep(const StepRequest& step) {
@@ -69,9 +67,9 @@ Result<StepReply> RpcMaster::RunStep(const StepRequest& step) {
     *request.add_feeds() = MetaOf(feed);
   }
   LS_ASSIGN_OR_RETURN(std::string body, PackTensors(request, step.feeds));
-  LS_ASSIGN_OR_RETURN(
-      const std::string reply,
-      channel_->Call(method::kRunStep, std::move(body), {.deadline = CallDeadline(step.deadline)}));
+  LS_ASSIGN_OR_RETURN(const std::string reply,
+                      channel_->Call(master_method::kRunStep, std::move(body),
+                                     {.deadline = CallDeadline(step.deadline)}));
   LS_ASSIGN_OR_RETURN(const Packed packed, SplitPacked(reply));
   LS_ASSIGN_OR_RETURN(const auto answer, FromBytes<wire::Tensors>(packed.message));
   StepReply result;
@@ -88,7 +86,7 @@ Result<uint64_t> RpcMaster::PartialRunSetup(uint64_t session, const SignatureNam
   request.set_timeout_ms(WaitMs(deadline));
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
   LS_ASSIGN_OR_RETURN(const std::string reply,
-                      channel_->Call(method::kPartialRunSetup, std::move(body),
+                      channel_->Call(master_method::kPartialRunSetup, std::move(body),
                                      {.deadline = CallDeadline(deadline)}));
   LS_ASSIGN_OR_RETURN(const auto answer, FromBytes<wire::PartialRunReply>(reply));
   return answer.partial_run();
@@ -102,7 +100,7 @@ Result<uint64_t> RpcMaster::MakeCallable(uint64_t session, const SignatureNames&
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
   LS_ASSIGN_OR_RETURN(
       const std::string reply,
-      channel_->Call(method::kMakeCallable, std::move(body), {.deadline = deadline}));
+      channel_->Call(master_method::kMakeCallable, std::move(body), {.deadline = deadline}));
   LS_ASSIGN_OR_RETURN(const auto answer, FromBytes<wire::CallableReply>(reply));
   return answer.callable();
 }
@@ -112,21 +110,24 @@ Status RpcMaster::ReleaseCallable(uint64_t session, uint64_t callable, const Dea
   request.set_session(session);
   request.set_callable(callable);
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kReleaseCallable, std::move(body), {.deadline = deadline}).status();
+  return channel_->Call(master_method::kReleaseCallable, std::move(body), {.deadline = deadline})
+      .status();
 }
 
 Status RpcMaster::CloseSession(uint64_t session, const Deadline& deadline) {
   wire::SessionRequest request;
   request.set_session(session);
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kCloseSession, std::move(body), {.deadline = deadline}).status();
+  return channel_->Call(master_method::kCloseSession, std::move(body), {.deadline = deadline})
+      .status();
 }
 
 Status RpcMaster::KeepSession(uint64_t session, const Deadline& deadline) {
   wire::SessionRequest request;
   request.set_session(session);
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kKeepSession, std::move(body), {.deadline = deadline}).status();
+  return channel_->Call(master_method::kKeepSession, std::move(body), {.deadline = deadline})
+      .status();
 }
 
 Result<std::vector<pass::DeviceAttributes>> RpcMaster::ListDevices(uint64_t session,
@@ -134,8 +135,9 @@ Result<std::vector<pass::DeviceAttributes>> RpcMaster::ListDevices(uint64_t sess
   wire::SessionRequest request;
   request.set_session(session);
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  LS_ASSIGN_OR_RETURN(const std::string reply, channel_->Call(method::kListDevices, std::move(body),
-                                                              {.deadline = deadline}));
+  LS_ASSIGN_OR_RETURN(
+      const std::string reply,
+      channel_->Call(master_method::kListDevices, std::move(body), {.deadline = deadline}));
   LS_ASSIGN_OR_RETURN(const auto list, FromBytes<wire::DeviceList>(reply));
   return FromWire(list);
 }
@@ -144,7 +146,7 @@ Status RpcMaster::Reset(const std::vector<std::string>& containers, const Deadli
   wire::ResetRequest request;
   request.mutable_containers()->Assign(containers.begin(), containers.end());
   LS_ASSIGN_OR_RETURN(std::string body, ToBytes(request));
-  return channel_->Call(method::kReset, std::move(body), {.deadline = deadline}).status();
+  return channel_->Call(master_method::kReset, std::move(body), {.deadline = deadline}).status();
 }
 
 }  // namespace lockstep::cluster::internal

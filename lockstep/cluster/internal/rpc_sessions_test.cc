@@ -8,7 +8,7 @@
 namespace lockstep::cluster::internal {
 namespace {
 
-constexpr std::string_view kMethod = "/a/B";
+constexpr std::string_view kAdmittedMethod = "/a/B";
 
 std::string JobKeyOf(std::string_view secret) {
   return JobKey(secret).value();
@@ -23,9 +23,9 @@ Result<ClientSession> Connect(RpcSessions& sessions, std::string_view job_key) {
 
 Status CallOnce(RpcSessions& sessions, const ClientSession& session, uint64_t number) {
   const RpcFrame frame{.session = session.id, .call = number};
-  const std::string message = FrameHeader(frame, kMethod, "", session.key).value();
+  const std::string message = FrameHeader(frame, kAdmittedMethod, "", session.key).value();
   LS_ASSIGN_OR_RETURN(const ParsedFrame parsed, ParseFrame(message));
-  return sessions.Admit(parsed, kMethod).status();
+  return sessions.Admit(parsed, kAdmittedMethod).status();
 }
 
 TEST(RpcSessionsTest, BothEndsHaveOneKey) {

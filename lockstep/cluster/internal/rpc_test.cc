@@ -60,7 +60,7 @@ RpcHandlers Handlers(const std::shared_ptr<Kept>& kept) {
   return handlers;
 }
 
-class RpcTest : public testing::Test {
+class RpcTest : public ::testing::Test {
  protected:
   void SetUp() override { StartServer("127.0.0.1:0"); }
 

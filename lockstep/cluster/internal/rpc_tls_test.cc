@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view kEcho = "/test/Echo";
+constexpr std::string_view kTlsEcho = "/test/Echo";
 
 SecurityOptions Member(const CertificateAndKey& authority, const std::string& host) {
   const CertificateAndKey task = IssueCertificate(authority, {"task", {host}}).value();
@@ -20,13 +20,13 @@ SecurityOptions Member(const CertificateAndKey& authority, const std::string& ho
           .private_key = task.key};
 }
 
-class RpcTlsTest : public testing::Test {
+class RpcTlsTest : public ::testing::Test {
  protected:
   void SetUp() override { StartServer("127.0.0.1"); }
 
   void StartServer(const std::string& certified_host) {
     RpcHandlers handlers;
-    handlers.emplace(kEcho, [](RpcRequest request, const std::shared_ptr<RpcReply>& reply) {
+    handlers.emplace(kTlsEcho, [](RpcRequest request, const std::shared_ptr<RpcReply>& reply) {
       reply->Finish(std::move(request.body));
     });
     auto server = RpcServer::Start(
@@ -43,7 +43,8 @@ class RpcTlsTest : public testing::Test {
                             .peer = "/job:ps/task:0",
                             .security = security})
             .value();
-    return channel->Call(kEcho, "x", {.deadline = Deadline::After(milliseconds(20'000))}).status();
+    return channel->Call(kTlsEcho, "x", {.deadline = Deadline::After(milliseconds(20'000))})
+        .status();
   }
 
   const CertificateAndKey authority_ = MakeAuthority({}).value();

@@ -11,7 +11,6 @@
 namespace lockstep::cluster::internal {
 namespace {
 
-namespace method = worker_method;
 using std::chrono::milliseconds;
 
 // Of calls whose answer nobody waits for.
@@ -20,9 +19,9 @@ constexpr milliseconds kCourtesy{10'000};
 }  // namespace
 
 Result<std::vector<pass::DeviceAttributes>> RpcWorkerStub::GetStatus(const Deadline& deadline) {
-  LS_ASSIGN_OR_RETURN(
-      const std::string reply,
-      channel_->Call(method::kGetStatus, "", {.deadline = deadline, .wait_for_ready = true}));
+  LS_ASSIGN_OR_RETURN(const std::string reply,
+                      channel_->Call(worker_method::kGetStatus, "",
+                                     {.deadline = deadline, .wait_for_ready = true}));
   LS_ASSIGN_OR_RETURN(const auto list, FromBytes<wire::DeviceList>(reply));
   return FromWire(list);
 }
@@ -69,13 +68,13 @@ Status RpcWorkerStub::CreateSession(uint64_t session, const SessionPlace& place,
   request.set_session(session);
   request.set_container(place.container);
   request.set_isolate(place.isolate);
-  return Call(method::kCreateSession, ToBytes(request), deadline);
+  return Call(worker_method::kCreateSession, ToBytes(request), deadline);
 }
 
 Status RpcWorkerStub::DeleteSession(uint64_t session, const Deadline& deadline) {
   wire::WorkerSessionRequest request;
   request.set_session(session);
-  return Call(method::kDeleteSession, ToBytes(request), deadline);
+  return Call(worker_method::kDeleteSession, ToBytes(request), deadline);
 }
 
 Status RpcWorkerStub::RegisterGraph(const WorkerGraph& graph, const Deadline& deadline) {
@@ -92,13 +91,13 @@ Status RpcWorkerStub::RegisterGraph(const WorkerGraph& graph, const Deadline& de
     added->mutable_feeds()->Assign(part.feeds.begin(), part.feeds.end());
     added->mutable_fetches()->Assign(part.fetches.begin(), part.fetches.end());
   }
-  return Call(method::kRegisterGraph, ToBytes(request), deadline);
+  return Call(worker_method::kRegisterGraph, ToBytes(request), deadline);
 }
 
 void RpcWorkerStub::DeregisterGraph(uint64_t scope) {
   wire::GraphRequest request;
   request.set_scope(scope);
-  channel_->Start(method::kDeregisterGraph, request.SerializeAsString(),
+  channel_->Start(worker_method::kDeregisterGraph, request.SerializeAsString(),
                   {.deadline = Deadline::After(kCourtesy)}, [](const Result<std::string>&) {});
 }
 
@@ -110,7 +109,7 @@ Status RpcWorkerStub::Connect(const std::vector<TaskStart>& tasks, const Deadlin
     added->set_incarnation(task.incarnation);
   }
   request.set_wait_ms(WaitMs(deadline));
-  return Call(method::kConnectTasks, ToBytes(request), CallDeadline(deadline));
+  return Call(worker_method::kConnectTasks, ToBytes(request), CallDeadline(deadline));
 }
 
 std::function<void()> RpcWorkerStub::RunGraph(const WorkerRun& run,
@@ -123,7 +122,7 @@ void RpcWorkerStub::CleanupGraph(uint64_t scope, uint64_t step, const Status& wh
   request.set_scope(scope);
   request.set_step(step);
   request.set_reason(EncodeStatus(why));
-  channel_->Start(method::kCleanupGraph, request.SerializeAsString(),
+  channel_->Start(worker_method::kCleanupGraph, request.SerializeAsString(),
                   {.deadline = Deadline::After(kCourtesy)}, [](const Result<std::string>&) {});
 }
 
@@ -133,7 +132,7 @@ Status RpcWorkerStub::CleanupAll(const std::vector<std::string>& containers,
   for (const std::string& container : containers) {
     request.add_containers(container);
   }
-  return Call(method::kCleanupAll, ToBytes(request), deadline);
+  return Call(worker_method::kCleanupAll, ToBytes(request), deadline);
 }
 
 }  // namespace lockstep::cluster::internal

@@ -9,16 +9,15 @@
 namespace lockstep::cluster::internal {
 namespace {
 
-constexpr int kMaxDepth = 32;
-
 Position At(const toml::source_region& source) {
   return {source.begin.line, source.begin.column, Position::kUnknown};
 }
 
 Status Convert(const toml::node& from, const Document& document, int depth, Node& to) {
   to.at = At(from.source());
-  if (depth > kMaxDepth) {
-    return FaultAt(document, to.at, fmt::format("nested more than {} levels deep", kMaxDepth));
+  if (depth > kMaxDocumentDepth) {
+    return FaultAt(document, to.at,
+                   fmt::format("nested more than {} levels deep", kMaxDocumentDepth));
   }
   switch (from.type()) {
     case toml::node_type::table:

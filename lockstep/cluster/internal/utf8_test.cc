@@ -33,7 +33,7 @@ TEST(Utf8Test, Malformed) {
   for (const char* text : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80",
                            "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff",
                            "\xc3", "\xc3(", "\xe2\x82", "\xe2(\xac"}) {
-    EXPECT_EQ(Utf8Length(text), 0U) << testing::PrintToString(std::string(text));
+    EXPECT_EQ(Utf8Length(text), 0U) << ::testing::PrintToString(std::string(text));
   }
   EXPECT_EQ(Utf8Length(""), 0U);
 }

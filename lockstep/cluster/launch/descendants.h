@@ -4,10 +4,15 @@
 // nobody. Only children are killed, whose numbers cannot have gone to somebody else.
 #pragma once
 
+#include <chrono>
+
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/status.h"
 
 namespace lockstep::cluster {
+
+// What is left to a process that was killed until that counts as an error.
+constexpr std::chrono::milliseconds kKillTime{10'000};
 
 // Makes this process the one that inherits.
 Status BecomeSubreaper();

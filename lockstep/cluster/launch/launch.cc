@@ -19,8 +19,6 @@ namespace {
 
 using lockstep::internal::Descriptor;
 
-constexpr std::chrono::milliseconds kKillTime(10000);
-
 Status CheckOptions(const LaunchOptions& options) {
   if (options.workers < 1 || options.ps < 0 || options.workers > kMaxLaunchTasks ||
       options.ps > kMaxLaunchTasks || options.workers + options.ps > kMaxLaunchTasks) {

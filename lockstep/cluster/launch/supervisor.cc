@@ -28,7 +28,6 @@ namespace {
 
 using lockstep::internal::Descriptor;
 
-constexpr std::chrono::milliseconds kKillTime(10000);
 // What parameter servers have to end by themselves when the job is done.
 constexpr std::chrono::milliseconds kServersTime(3000);
 // What the tasks have written and nobody has read yet; above it they have to wait.

@@ -21,7 +21,7 @@ mode_t ModeOf(const std::string& path) {
 }
 
 TEST(CertificateFilesTest, ModesWhateverTheUmask) {
-  const testing::TempFolder temp;
+  const lockstep::testing::TempFolder temp;
   const std::string folder = temp.path() + "/new";
   const mode_t before = umask(0);
   ASSERT_TRUE(WriteCertificate(folder, "a", {"certificate", "key"}).ok());
@@ -39,7 +39,7 @@ TEST(CertificateFilesTest, ModesWhateverTheUmask) {
 }
 
 TEST(CertificateFilesTest, NothingIsOverwrittenAndNothingIsLeftBehind) {
-  const testing::TempFolder temp;
+  const lockstep::testing::TempFolder temp;
   const std::string& folder = temp.path();
   for (const char* suffix : {".crt", ".key"}) {
     const std::string path = folder + "/a" + suffix;
@@ -58,7 +58,7 @@ TEST(CertificateFilesTest, NothingIsOverwrittenAndNothingIsLeftBehind) {
 }
 
 TEST(CertificateFilesTest, Names) {
-  const testing::TempFolder temp;
+  const lockstep::testing::TempFolder temp;
   for (const char* name : {"", ".", "..", ".a", "a/b", "../a", "a\n"}) {
     EXPECT_EQ(WriteCertificate(temp.path(), name, {"c", "k"}).code(), StatusCode::kInvalidArgument)
         << name;

@@ -31,7 +31,7 @@ std::unique_ptr<net::testing::TestCluster> Tls(int num_tasks) {
 }
 
 // One server waits for task 1; several who say that they are it try to join.
-class LinkTlsTest : public testing::Test {
+class LinkTlsTest : public ::testing::Test {
  protected:
   void Serve(const std::string& certified_host, milliseconds timeout = seconds(20)) {
     server_thread_ = std::jthread([this, certified_host, timeout] {

@@ -12,12 +12,12 @@
 namespace lockstep::cluster {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string WriteText(const std::string& name, const std::string& text) {
   const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) /
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+      std::filesystem::path(::testing::TempDir()) /
+      ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::filesystem::create_directories(folder);
   std::ofstream(folder / name) << text;
   return folder / name;

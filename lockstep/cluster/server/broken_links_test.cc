@@ -6,6 +6,7 @@
 
 #include "lockstep/cluster/client/remote_session.h"
 #include "lockstep/cluster/testing/local_cluster.h"
+#include "lockstep/cluster/testing/soon.h"
 #include "lockstep/graph/builder.h"
 #include "lockstep/op/binary.h"
 #include "lockstep/op/catalog.h"
@@ -16,12 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Deadline Soon() {
-  return Deadline::After(milliseconds(50'000));
-}
-
 // y = x added to itself at task 1, then at task 2.
-class BrokenLinksTest : public testing::TestWithParam<const char*> {
+class BrokenLinksTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const auto options = [](int) { return ServerOptions{.heartbeat = milliseconds(1000)}; };
@@ -110,7 +107,7 @@ TEST_P(BrokenLinksTest, ATaskThatDoesNotComeBackIsNamed) {
   killed_ = true;
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, BrokenLinksTest, testing::Values("shm", "ucx", "grpc"),
+INSTANTIATE_TEST_SUITE_P(Links, BrokenLinksTest, ::testing::Values("shm", "ucx", "grpc"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -25,7 +25,7 @@ Deadline Soon() {
   return Deadline::After(milliseconds(100'000));
 }
 
-class LargeTensorsTest : public testing::Test {
+class LargeTensorsTest : public ::testing::Test {
  protected:
   void Start(const std::string& link) {
     const auto options = [](int) { return ServerOptions{.heartbeat = milliseconds(10'000)}; };

@@ -15,6 +15,7 @@
 
 #include "lockstep/cluster/client/remote_session.h"
 #include "lockstep/cluster/testing/local_cluster.h"
+#include "lockstep/cluster/testing/soon.h"
 #include "lockstep/graph/builder.h"
 #include "lockstep/op/binary.h"
 #include "lockstep/op/catalog.h"
@@ -25,11 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kHeartbeat{2000};
-
-Deadline Soon() {
-  return Deadline::After(milliseconds(50'000));
-}
+constexpr milliseconds kProcessHeartbeat{2000};
 
 // A process that runs one task, and what it has to say in the end.
 class TaskProcess {
@@ -79,7 +76,7 @@ std::string Fine() {
   return OkStatus().ToString();
 }
 
-class ProcessClusterTest : public testing::TestWithParam<const char*> {
+class ProcessClusterTest : public ::testing::TestWithParam<const char*> {
  protected:
   static constexpr int kTasks = 3;
 
@@ -89,7 +86,8 @@ class ProcessClusterTest : public testing::TestWithParam<const char*> {
     options.index = task;
     options.transport = GetParam();
     LS_ASSIGN_OR_RETURN(ServerDef def, ServerDef::Create(spec_, options));
-    LS_ASSIGN_OR_RETURN(auto server, Server::Create(std::move(def), {.heartbeat = kHeartbeat}));
+    LS_ASSIGN_OR_RETURN(auto server,
+                        Server::Create(std::move(def), {.heartbeat = kProcessHeartbeat}));
     LS_TRY(server->Start(Soon()));
     return server;
   }
@@ -124,7 +122,7 @@ class ProcessClusterTest : public testing::TestWithParam<const char*> {
     };
     const Status status = work();
     const Status stopped =
-        server->Stop(status.ok() ? Soon() : Deadline::After(2 * kHeartbeat), status);
+        server->Stop(status.ok() ? Soon() : Deadline::After(2 * kProcessHeartbeat), status);
     return status.ok() ? stopped : status;
   }
 
@@ -193,7 +191,7 @@ TEST_P(ProcessClusterTest, ATaskThatIsKilledOrStoppedIsNamedByAll) {
       EXPECT_NE(outcome.find("/job:worker/task:2"), std::string::npos) << outcome;
     }
     // The chief stays until the others have left, two heartbeats more at most.
-    EXPECT_LT(Deadline::Clock::now() - begin, 4 * kHeartbeat);
+    EXPECT_LT(Deadline::Clock::now() - begin, 4 * kProcessHeartbeat);
     close(running[0]);
     close(running[1]);
   }
@@ -216,7 +214,7 @@ TEST_P(ProcessClusterTest, AChiefThatGivesUpSaysWhy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, ProcessClusterTest, testing::Values("shm", "ucx", "grpc"),
+INSTANTIATE_TEST_SUITE_P(Links, ProcessClusterTest, ::testing::Values("shm", "ucx", "grpc"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lockstep/cluster/testing/local_cluster.h"
+#include "lockstep/cluster/testing/soon.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -15,10 +16,6 @@ using std::chrono::milliseconds;
 
 // 2 s on an idle machine with two cores; this one may be busy.
 constexpr double kCrowdSeconds = 40;
-
-Deadline Soon() {
-  return Deadline::After(milliseconds(50'000));
-}
 
 ServerDef DefOf(const ClusterSpec& spec, std::string job, int index, int port = 0) {
   ServerDef::Options options;

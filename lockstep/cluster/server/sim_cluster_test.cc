@@ -7,6 +7,7 @@
 
 #include "lockstep/cluster/client/remote_session.h"
 #include "lockstep/cluster/testing/local_cluster.h"
+#include "lockstep/cluster/testing/soon.h"
 #include "lockstep/graph/builder.h"
 #include "lockstep/net/sim/sim_network.h"
 #include "lockstep/op/add_n.h"
@@ -22,11 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kTasks = 8;
-constexpr milliseconds kHeartbeat{2000};
-
-Deadline Soon() {
-  return Deadline::After(milliseconds(50'000));
-}
+constexpr milliseconds kSimHeartbeat{2000};
 
 net::SimOptions Network() {
   net::SimOptions options;
@@ -38,14 +35,14 @@ net::SimOptions Network() {
 // Every task multiplies the feed by a variable of its own and gives the product to the next one,
 // which adds it to its own; task 0 has the sum of all in the end. Tensors go around the ring, and
 // from task 0 to every other one.
-class SimClusterTest : public testing::Test {
+class SimClusterTest : public ::testing::Test {
  protected:
   void Start(const net::SimOptions& options) {
     network_ = std::make_unique<net::SimNetwork>(options);
     cluster_ =
         std::make_unique<LocalCluster>(LocalSpec({{"worker", kTasks}}), "sim", [this](int number) {
           ServerOptions server;
-          server.heartbeat = kHeartbeat;
+          server.heartbeat = kSimHeartbeat;
           // The network owns it.
           server.sim_transport =
               std::shared_ptr<net::Transport>(&network_->transport(number), [](net::Transport*) {});
@@ -178,7 +175,7 @@ TEST_F(SimClusterTest, ATaskThatDiesInAStepIsNamed) {
   for (int i = 0; i < 3 && status.ok(); ++i) {
     status = Step(2, 1);
   }
-  EXPECT_LT(Deadline::Clock::now() - begin, 2 * kHeartbeat);
+  EXPECT_LT(Deadline::Clock::now() - begin, 2 * kSimHeartbeat);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
   EXPECT_NE(status.ToString().find("/job:worker/task:5"), std::string::npos) << status.ToString();
 }

@@ -59,7 +59,7 @@ grpc::ServerGenericBidiReactor* Enter(GrpcDoor& door, grpc::GenericCallbackServe
   if (const std::shared_ptr<Lobby> lobby = door.lobby(); lobby != nullptr) {
     return lobby->Receive(context);
   }
-  const AcceptedStream accepted = Accept(context);
+  const AcceptedStream accepted = AcceptStream(context);
   accepted.stream->End(Unavailable("this task makes no gRPC links at the moment"));
   return accepted.reactor;
 }

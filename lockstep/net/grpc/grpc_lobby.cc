@@ -150,7 +150,7 @@ class Guest : public StreamEvents, public std::enable_shared_from_this<Guest> {
 };
 
 grpc::ServerGenericBidiReactor* Lobby::Receive(grpc::GenericCallbackServerContext* context) {
-  const AcceptedStream accepted = Accept(context);
+  const AcceptedStream accepted = AcceptStream(context);
   {
     const MutexLock lock(mu_);
     greeting_ += 1;

@@ -141,7 +141,7 @@ class Exchange : public BlobExchange {
   std::string mine_ LS_GUARDED_BY(mu_);
 };
 
-class GrpcStrangersTest : public testing::Test {
+class GrpcStrangersTest : public ::testing::Test {
  protected:
   void SetUp() override {
     thread_ = std::jthread([this] {

@@ -272,7 +272,7 @@ std::shared_ptr<Stream> Connect(std::shared_ptr<grpc::Channel> channel,
   return stream;
 }
 
-AcceptedStream Accept(grpc::GenericCallbackServerContext* context) {
+AcceptedStream AcceptStream(grpc::GenericCallbackServerContext* context) {
   auto stream = std::make_shared<AcceptingStream>(context);
   stream->Begin();
   return {stream.get(), stream};

@@ -60,6 +60,6 @@ struct AcceptedStream {
   std::shared_ptr<Stream> stream;
 };
 
-AcceptedStream Accept(grpc::GenericCallbackServerContext* context);
+AcceptedStream AcceptStream(grpc::GenericCallbackServerContext* context);
 
 }  // namespace lockstep::net::grpc_link

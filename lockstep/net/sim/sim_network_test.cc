@@ -17,7 +17,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-MessageHeader Bytes(uint64_t bytes) {
+MessageHeader BytesHeader(uint64_t bytes) {
   MessageHeader header;
   header.shape = Shape{static_cast<int64_t>(bytes)};
   header.bytes = bytes;
@@ -26,8 +26,8 @@ MessageHeader Bytes(uint64_t bytes) {
 
 Status Send(Transport& transport, PeerId to, uint64_t item, milliseconds timeout = seconds(60)) {
   const std::array<char, 8> data{};
-  return SendAndWait(transport, to, {.scope = 1, .step = 1, .item = item}, Bytes(8), data.data(),
-                     transport.After(timeout));
+  return SendAndWait(transport, to, {.scope = 1, .step = 1, .item = item}, BytesHeader(8),
+                     data.data(), transport.After(timeout));
 }
 
 Status Recv(Transport& transport, PeerId from, uint64_t item, milliseconds timeout = seconds(60)) {

@@ -17,8 +17,6 @@
 namespace lockstep::train::internal {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::array<std::pair<std::string_view, DType>, 7> kTypes = {{
     {"F32", DType::kFloat32},
     {"BF16", DType::kBFloat16},
@@ -58,7 +56,7 @@ class HeaderHandler {
 
   bool number_float(double /*value*/, const std::string& text) { return Unexpected(text); }
 
-  bool binary(Json::binary_t& /*value*/) { return Unexpected("binary data"); }
+  bool binary(nlohmann::json::binary_t& /*value*/) { return Unexpected("binary data"); }
 
   bool number_unsigned(uint64_t value) {
     if (where_ == Where::kShape) {
@@ -136,7 +134,8 @@ class HeaderHandler {
     return true;
   }
 
-  bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) {
+  bool parse_error(size_t position, const std::string& /*token*/,
+                   const nlohmann::json::exception& error) {
     // The position counts the bytes read; the last of them is the bad one.
     status_ = DataLoss(fmt::format("{}: offset {}: the header is not valid JSON: {}", path_,
                                    offset_ + position - (position > 0 ? 1 : 0),
@@ -297,7 +296,7 @@ Status ParseHeaderJson(std::string_view json, uint64_t offset, const std::string
   }
   HeaderHandler handler(path, offset, header);
   try {
-    if (!Json::sax_parse(json, &handler)) {
+    if (!nlohmann::json::sax_parse(json, &handler)) {
       return handler.status();
     }
   } catch (const std::bad_alloc&) {
