@@ -84,25 +84,6 @@ Result<net::GrpcOptions> WithTls() {
   return options;
 }
 
-Result<net::LinkChoice> ChoiceOf(const std::string& name) {
-  if (name == "shm") {
-    return net::LinkChoice{net::LinkKind::kShm, net::ShmFactory({})};
-  }
-  if (name == "ucx") {
-    // Over loopback, as between hosts: UCX would otherwise choose shared memory too.
-    return net::LinkChoice{net::LinkKind::kUcx,
-                           net::UcxFactory({.transports = "tcp,self", .net_devices = "lo"})};
-  }
-  net::GrpcOptions options;
-  if (name == "grpc-tls") {
-    LS_ASSIGN_OR_RETURN(options, WithTls());
-  } else if (name != "grpc") {
-    return InvalidArgument(
-        fmt::format("cannot measure '{}': allowed are {}", name, fmt::join(kLinks, ", ")));
-  }
-  return net::LinkChoice{net::LinkKind::kGrpc, net::GrpcFactory(options)};
-}
-
 Result<std::unique_ptr<net::Transport>> Join(net::PeerId self, const net::LinkChoice& choice,
                                              int fd) {
   net::WireUpOptions options;
@@ -372,6 +353,25 @@ void PrintJson(const std::vector<LinkFigures>& all, const std::vector<double>& c
 
 }  // namespace
 
+Result<net::LinkChoice> MeasuredLink(const std::string& name) {
+  if (name == "shm") {
+    return net::LinkChoice{net::LinkKind::kShm, net::ShmFactory({})};
+  }
+  if (name == "ucx") {
+    // Over loopback, as between hosts: UCX would otherwise choose shared memory too.
+    return net::LinkChoice{net::LinkKind::kUcx,
+                           net::UcxFactory({.transports = "tcp,self", .net_devices = "lo"})};
+  }
+  net::GrpcOptions options;
+  if (name == "grpc-tls") {
+    LS_ASSIGN_OR_RETURN(options, WithTls());
+  } else if (name != "grpc") {
+    return InvalidArgument(
+        fmt::format("cannot measure '{}': allowed are {}", name, fmt::join(kLinks, ", ")));
+  }
+  return net::LinkChoice{net::LinkKind::kGrpc, net::GrpcFactory(options)};
+}
+
 Outcome BenchTransport(const BenchTransportFlags& flags) {
   std::vector<std::string> links = flags.links;
   if (links.empty()) {
@@ -379,7 +379,7 @@ Outcome BenchTransport(const BenchTransportFlags& flags) {
   }
   std::vector<std::unique_ptr<SecondProcess>> others;
   for (const std::string& link : links) {
-    Result<net::LinkChoice> choice = ChoiceOf(link);
+    Result<net::LinkChoice> choice = MeasuredLink(link);
     if (!choice.ok()) {
       return Fail(ExitCode::kUsage, choice.status());
     }

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/quote.h"
+#include "lockstep/cli/bench_all_reduce.h"
 #include "lockstep/cli/bench_cluster.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_transport.h"
@@ -232,6 +233,7 @@ void AddBench(CLI::App& app, Outcome& outcome) {
   bench->require_subcommand(1);
   AddBenchStep(*bench, outcome);
   AddBenchTransport(*bench, outcome);
+  AddBenchAllReduce(*bench, outcome);
   AddBenchCluster(*bench, outcome);
 }
 

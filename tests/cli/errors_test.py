@@ -205,6 +205,8 @@ class UsageTest(ProgramCase):
     self.assertIn("'sdg', did you mean 'sgd'?", self.usage("bench", "step", "--optimizer", "sdg"))
     self.assertIn("--batch", self.usage("bench", "step", "--batch", 0))
     self.assertIn("--precision", self.usage("bench", "step", "--precision", "fp8"))
+    self.assertIn("5 is no multiple of 4", self.usage("bench", "allreduce", "--sizes", "8,5"))
+    self.assertIn("--transport", self.usage("bench", "allreduce", "--transport", "tin"))
 
 
 class DataTest(ProgramCase):

@@ -382,6 +382,7 @@ class ListsAndBenchTest(ProgramCase):
     for text in ("(mnist_cnn)", "1 to 1048576 (64)", "(fp32)", "1 to 1024 (1)"):
       self.assertIn(text, step)
     self.assertIn("1 to 10000 (5)", words("bench", "transport"))
+    self.assertIn("2 to 64 (2)", words("bench", "allreduce"))
 
 
 if __name__ == "__main__":

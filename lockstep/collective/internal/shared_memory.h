@@ -39,7 +39,7 @@ struct SharedPlace {
 };
 
 constexpr size_t kMaxSharedNodes = 32;
-constexpr size_t kStagingBytes = size_t{256} << 10;  // of one half
+constexpr size_t kStagingBytes = size_t{64} << 10;  // of one half
 
 // What a member says at the first step of a call.
 struct Announcement {

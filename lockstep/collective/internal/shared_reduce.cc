@@ -10,12 +10,15 @@
 #include <span>
 
 #include "lockstep/collective/internal/algorithms.h"
+#include "lockstep/collective/internal/stream_copy.h"
 
 namespace lockstep::collective::internal {
 namespace {
 
 // With more members it is cheaper that each reads a slice only.
 constexpr int kMaxStagedMembers = 3;
+// Up to here copying costs less than a second step.
+constexpr size_t kSmallBytes = size_t{16} << 10;
 // Slices begin at cache lines.
 constexpr int64_t kLineBytes = 64;
 
@@ -30,7 +33,7 @@ class SharedReduce {
 
   Status Run() {
     const int64_t elements = call_.spec.shape.num_elements();
-    if (elements <= PieceElements()) {
+    if (run_.bytes() <= kSmallBytes && elements <= PieceElements()) {
       CopyPiece({0, elements});
       LS_TRY(run_.io.Meet({}, {}));
       CombinePiece({0, elements});
@@ -95,9 +98,11 @@ class SharedReduce {
   void CopyPiece(const Part& piece) {
     std::byte* to = memory_.next_staging();
     for (const void* node : call_.inputs) {
-      if (piece.count > 0) {
-        std::memcpy(to, static_cast<const std::byte*>(node) + Bytes(piece.begin),
-                    Bytes(piece.count));
+      const auto* from = static_cast<const std::byte*>(node) + Bytes(piece.begin);
+      if (run_.bytes() > kSmallBytes) {
+        StreamCopy(to, from, Bytes(piece.count));
+      } else if (piece.count > 0) {
+        std::memcpy(to, from, Bytes(piece.count));
       }
       to += StagingStride();
     }
