@@ -100,7 +100,7 @@ TEST_P(BrokenLinksTest, ATaskThatDoesNotComeBackIsNamed) {
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
     EXPECT_NE(status.ToString().find("/job:worker/task:2"), std::string::npos) << status.ToString();
   }
-  EXPECT_LT(Deadline::Clock::now() - begin, milliseconds(6000));
+  EXPECT_LT(Deadline::Clock::now() - begin, milliseconds(20'000));
   // Else the chief waits for it to leave.
   session_ = nullptr;
   cluster_->Kill(0);
