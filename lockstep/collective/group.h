@@ -11,8 +11,7 @@
 // after which the group is broken at all members, and later calls fail at once with the first
 // cause:
 //   InvalidArgument   a call that does not fit, or differs between members: names both tasks and
-//   both
-//                     calls
+//                     both calls
 //   DeadlineExceeded  names all members that did not come
 //   Unavailable       a member is lost: names it, within twice the heartbeat of the transport
 // A member may see a call succeed that has failed for another one; it then sees the next one fail.
@@ -79,8 +78,9 @@ class Group {
   Status Run(Call call, const Deadline& deadline);
   // Begins it on a thread of the group. `done`, if there is one, is called on that thread (or on
   // one that waits) before Wait returns, and must not wait for calls of this group.
-  Work Start(Call call, const Deadline& deadline,
-             Done done = nullptr);  // True if the members reduce in shared memory.
+  Work Start(Call call, const Deadline& deadline, Done done = nullptr);
+
+  // True if the members reduce in shared memory.
   bool shares_memory() const;
 
   // Why the group is broken, or OK.
