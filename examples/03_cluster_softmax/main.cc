@@ -3,7 +3,7 @@
 // session on its server. Without ps tasks the variables are the chief's, with ps they are there;
 // every worker computes the gradient of its share of each batch.
 //
-//   example_03_cluster_softmax DATA_FOLDER [STEPS] [HOST:PORT,HOST:PORT,... TASK]
+//   example_03_cluster_softmax [DATA_FOLDER [STEPS [HOST:PORT,HOST:PORT,... TASK]]]
 //
 // Without addresses, the cluster is what TF_CONFIG, Slurm or MPI say. Certificates and the job's
 // secret are what LOCKSTEP_CA_FILE, _CERT_FILE, _KEY_FILE and _JOB_SECRET say.
@@ -11,9 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "lockstep/cluster/client/remote_session.h"
 #include "lockstep/cluster/resolver/resolve.h"
@@ -45,7 +48,7 @@ constexpr int64_t kPixels = 784;
 constexpr milliseconds kHeartbeat{2000};
 
 struct Arguments {
-  std::string data;
+  std::string data = "data/mnist";
   int64_t steps = 1000;
   std::string addresses;
   int task = 0;
@@ -215,27 +218,65 @@ Status Run(const Arguments& arguments) {
   return status.ok() ? stopped : status;
 }
 
+// The whole text is a number from 0 to `high`.
+bool ParseNumber(std::string_view text, int64_t high, int64_t& number) {
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && rest == end && number >= 0 && number <= high;
+}
+
+bool Parse(std::span<char* const> words, Arguments& arguments) {
+  if (words.size() == 3 || words.size() > 4 || (!words.empty() && words[0][0] == '-')) {
+    return false;
+  }
+  if (!words.empty()) {
+    arguments.data = words[0];
+  }
+  if (words.size() >= 2 && !ParseNumber(words[1], int64_t{1} << 40, arguments.steps)) {
+    return false;
+  }
+  int64_t task = 0;
+  if (words.size() == 4) {
+    arguments.addresses = words[2];
+    if (!ParseNumber(words[3], 65535, task)) {
+      return false;
+    }
+  }
+  arguments.task = static_cast<int>(task);
+  return true;
+}
+
+// As those of the program `lockstep`.
+int ExitCodeOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return 0;
+    case StatusCode::kInvalidArgument:
+      return 2;
+    case StatusCode::kUnavailable:
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kAborted:
+      return 3;
+    case StatusCode::kNotFound:
+    case StatusCode::kDataLoss:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc == 4) {
-    std::fprintf(stderr, "usage: %s DATA_FOLDER [STEPS] [HOST:PORT,HOST:PORT,... TASK]\n", argv[0]);
+  Arguments arguments;
+  if (!Parse({argv + 1, static_cast<size_t>(std::max(argc - 1, 0))}, arguments)) {
+    std::fprintf(stderr, "usage: %s [DATA_FOLDER [STEPS [HOST:PORT,HOST:PORT,... TASK]]]\n",
+                 argv[0]);
     return 2;
   }
-  Arguments arguments;
-  arguments.data = argv[1];
-  arguments.steps = argc > 2 ? std::atoll(argv[2]) : arguments.steps;
-  if (argc > 4) {
-    arguments.addresses = argv[3];
-    arguments.task = std::atoi(argv[4]);
-  }
   const Status status = Run(arguments);
-  if (status.ok()) {
-    return 0;
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
   }
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  const bool peer = status.code() == StatusCode::kUnavailable ||
-                    status.code() == StatusCode::kDeadlineExceeded ||
-                    status.code() == StatusCode::kAborted;
-  return peer ? 3 : 1;
+  return ExitCodeOf(status);
 }

@@ -16,6 +16,7 @@
 
 #include "lockstep/cli/bench_processes.h"
 #include "lockstep/cli/bench_transport.h"
+#include "lockstep/cli/number_range.h"
 #include "lockstep/collective/group.h"
 #include "lockstep/tensor/buffer.h"
 
@@ -341,19 +342,19 @@ void AddBenchAllReduce(CLI::App& bench, Outcome& outcome) {
       "allreduce", "Sums among processes, beside plain shared memory, Gloo and Open MPI");
   command->add_option("--workers", flags->workers, "Processes, 2 to 64 (2)")
       ->type_name("N")
-      ->check(CLI::Range(2, 64));
+      ->check(InRange(2, 64));
   command
       ->add_option("--sizes", flags->sizes,
                    "Bytes of the value, multiples of 4 (4096,262144,4194304,104857600)")
       ->type_name("BYTES,BYTES")
       ->delimiter(',')
-      ->check(CLI::Range(uint64_t{4}, uint64_t{1} << 32));
+      ->check(InRange(uint64_t{4}, uint64_t{1} << 32));
   command->add_option("--transport", flags->transport, "shm, ucx, grpc or grpc-tls (shm)")
       ->type_name("LINK")
       ->check(CLI::IsMember({"shm", "ucx", "grpc", "grpc-tls"}));
   command->add_option("--rounds", flags->rounds, "Rounds whose median is shown, 1 to 1000 (3)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(InRange(1, 1000));
   command->add_flag("--peers", flags->peers, "Measure Gloo and Open MPI too");
   command->add_option("--python", flags->python, "A Python with PyTorch, for Gloo (python3)")
       ->type_name("PROGRAM");

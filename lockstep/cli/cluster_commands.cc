@@ -9,6 +9,7 @@
 #include "lockstep/cli/certs.h"
 #include "lockstep/cli/cluster.h"
 #include "lockstep/cli/launch.h"
+#include "lockstep/cli/number_range.h"
 #include "lockstep/cli/server.h"
 #include "lockstep/cluster/launch/supervisor.h"
 #include "lockstep/cluster/security/certificates.h"
@@ -43,7 +44,7 @@ CLI::Option* AddNumber(CLI::App* command, const std::string& flag, Number& value
                        Number high, const std::string& help) {
   return command->add_option(flag, value, fmt::format("{}, {} to {} ({})", help, low, high, value))
       ->type_name(std::is_integral_v<Number> ? "N" : "SECONDS")
-      ->check(CLI::Range(low, high));
+      ->check(InRange(low, high));
 }
 
 // Flags that describe a cluster, for every command that belongs to one.
@@ -58,7 +59,7 @@ void AddClusterFlags(CLI::App* command, ClusterSourceFlags& flags) {
       ->add_option("--task", flags.task,
                    fmt::format("This task's index in its job, 0 to {} (the only one)", kMaxIndex))
       ->type_name("N")
-      ->check(CLI::Range(0, kMaxIndex));
+      ->check(InRange(0, kMaxIndex));
   AddText(command, "--hosts", flags.hosts, "LIST", "MPI's hosts: a:SLOTS,b:SLOTS");
   AddText(command, "--host-file", flags.host_file, "FILE",
           "MPI's hosts: a file with lines `host slots=N`");
@@ -69,7 +70,7 @@ void AddClusterFlags(CLI::App* command, ClusterSourceFlags& flags) {
           "--port-base", flags.port_base,
           fmt::format("Slurm, MPI: port of the first task of each host, 1 to {} (8888)", kMaxPort))
       ->type_name("PORT")
-      ->check(CLI::Range(1, kMaxPort));
+      ->check(InRange(1, kMaxPort));
 }
 
 void AddCluster(CLI::App& app, Outcome& outcome) {
@@ -127,7 +128,7 @@ void AddLaunch(CLI::App& app, Outcome& outcome) {
       ->add_option("-n,--workers", flags->workers,
                    fmt::format("Workers, 1 to {}", cluster::kMaxLaunchTasks))
       ->type_name("N")
-      ->check(CLI::Range(1, cluster::kMaxLaunchTasks))
+      ->check(InRange(1, cluster::kMaxLaunchTasks))
       ->required();
   AddNumber(command, "--ps", flags->ps, 0, cluster::kMaxLaunchTasks,
             "Parameter servers besides; at most 1024 tasks in all");

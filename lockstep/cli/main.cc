@@ -19,8 +19,10 @@
 #include "lockstep/cli/cluster_commands.h"
 #include "lockstep/cli/evaluate.h"
 #include "lockstep/cli/list.h"
+#include "lockstep/cli/number_range.h"
 #include "lockstep/cli/predict.h"
 #include "lockstep/cli/signals.h"
+#include "lockstep/cli/standard_streams.h"
 #include "lockstep/cli/train.h"
 #include "lockstep/cli/usage.h"
 
@@ -68,7 +70,7 @@ void AddJobFlags(CLI::App* command, JobFlags& flags) {
       ->add_option("--threads-per-device", flags.threads_per_device,
                    "Threads of one device, 1 to 1024 (1); part of the result")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(InRange(1, 1024));
   AddOverride(command, flags, "--replicas", "train.replicas", "N",
               "Logical replicas R, 1 to 65536 (one per device); part of the result");
   AddOverride(command, flags, "--seed", "train.seed", "N",
@@ -117,10 +119,10 @@ void AddTrain(CLI::App& app, std::optional<StopSignals>& signals, Outcome& outco
       ->check(NotEmpty());
   command->add_option("--workers", flags->job.workers, "Worker processes (1)")
       ->type_name("N")
-      ->check(CLI::Range(1, kMostTasks));
+      ->check(InRange(1, kMostTasks));
   command->add_option("--ps", flags->job.ps, "Parameter servers (0)")
       ->type_name("N")
-      ->check(CLI::Range(0, kMostTasks));
+      ->check(InRange(0, kMostTasks));
   AddOverride(command, flags->job, "--steps", "train.steps", "N",
               "Stop after so many steps, counted from the first ever, 0 to 10^12; 0: no limit. In "
               "place of both limits of the configuration");
@@ -177,7 +179,7 @@ void AddBenchTransport(CLI::App& bench, Outcome& outcome) {
       ->add_option("--repeats", flags->repeats,
                    fmt::format("How often, 1 to 10000 ({})", flags->repeats))
       ->type_name("N")
-      ->check(CLI::Range(1, 10000));
+      ->check(InRange(1, 10000));
   command->add_flag("--json", flags->json, "One JSON object instead of a table");
   command->callback([flags, &outcome] { outcome = BenchTransport(*flags); });
 }
@@ -189,11 +191,11 @@ void AddBenchCluster(CLI::App& bench, Outcome& outcome) {
   command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc")
       ->delimiter(',')
       ->check(CLI::IsMember({"auto", "shm", "ucx", "grpc"}));
-  command->add_option("--tasks", flags->tasks, "Processes")->check(CLI::Range(2, 20));
-  command->add_option("--steps", flags->steps, "Steps measured")->check(CLI::Range(1, 1 << 24));
-  command->add_option("--warmup", flags->warmup, "Steps before")->check(CLI::Range(0, 1 << 24));
+  command->add_option("--tasks", flags->tasks, "Processes")->check(InRange(2, 20));
+  command->add_option("--steps", flags->steps, "Steps measured")->check(InRange(1, 1 << 24));
+  command->add_option("--warmup", flags->warmup, "Steps before")->check(InRange(0, 1 << 24));
   command->add_option("--elements", flags->elements, "Elements of each tensor")
-      ->check(CLI::Range(1, 1 << 28));
+      ->check(InRange(1, 1 << 28));
   command->add_flag("--json", flags->json, "One JSON object instead of a table");
   command->callback([flags, &outcome] { outcome = BenchCluster(*flags); });
 }
@@ -205,7 +207,7 @@ void AddBenchStep(CLI::App& bench, Outcome& outcome) {
                              int high) {
     step->add_option(name, value, fmt::format("{}, {} to {} ({})", help, low, high, value))
         ->type_name("N")
-        ->check(CLI::Range(low, high));
+        ->check(InRange(low, high));
   };
   step->add_option("--model", flags->model,
                    fmt::format("A model of `lockstep models` ({})", flags->model))
@@ -289,6 +291,10 @@ int Run(int argc, char** argv, std::optional<StopSignals>& signals) {
 
 int main(int argc, char** argv) {
   RestoreHangUp();
+  if (const Status status = HoldStandardStreams(); !status.ok()) {
+    PrintError(status);
+    return static_cast<int>(ExitCode::kOther);
+  }
   // Before anything else, so that a run can be stopped in order from its first moment on.
   std::optional<StopSignals> signals;
   if (argc > 1 && std::string_view(argv[1]) == "train") {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -263,6 +264,39 @@ class FailureTest(LaunchCase):
     self.assertIn("/job:worker/task:0 ended with exit code 9", err)
     self.assert_all_gone(self.pids("worker0", "worker1"))
 
+  def test_a_task_that_failed_by_itself_is_the_cause_of_those_that_lost_it(self):
+    _, err = self.launch("-n", 3, "--settle", 60, code=7, body="""
+        if task["index"] > 0:
+          mark(name, str(os.getpid()))
+          sys.exit(3)
+        wait("worker1", "worker2")
+        for peer in ("worker1", "worker2"):
+          with open(os.path.join(os.environ["MARKS"], peer)) as file:
+            pid = int(file.read())
+          while os.path.exists(f"/proc/{pid}"):
+            time.sleep(0.01)
+        print("the reason")
+        sys.exit(7)
+        """)
+    self.assertIn("lockstep: /job:worker/task:0 ended with exit code 7; its last lines:\n"
+                  "[worker:0] the reason\n", err)
+
+  def test_a_task_that_hangs_while_others_have_lost_it_is_named(self):
+    _, err = self.launch("-n", 2, "--settle", 0.2, code=3, body="""
+        if task["index"] == 0:
+          sys.exit(3)
+        time.sleep(1000)
+        """)
+    self.assertIn("/job:worker/task:0 ended with exit code 3; "
+                  "/job:worker/task:1 did not end by itself and was ended\n", err)
+
+  def test_closed_standard_streams(self):
+    for stream in ("<&-", ">&-", "2>&-"):
+      command = shlex.join(self.command("launch", "-n", "1", "--", "true"))
+      done = subprocess.run(["sh", "-c", f"{command} {stream}"], env=self.environment(),
+                            timeout=DEADLINE_SECONDS, check=False)
+      self.assertEqual(done.returncode, 0, stream)
+
   def test_a_program_that_cannot_be_started(self):
     for program, words in (("./no_such_program", "No such file"), ("/", "Permission denied")):
       done = subprocess.run(self.command("launch", "-n", 3, "--", program), capture_output=True,
@@ -274,7 +308,7 @@ class FailureTest(LaunchCase):
   def test_flags(self):
     self.assertIn("--workers", self.error(2, "launch", "--", "true"))
     self.assertIn("PROGRAM", self.error(2, "launch", "-n", 1))
-    self.assertIn("Value 0 not in range 1 to 1024",
+    self.assertIn("found '0', expected a whole number from 1 to 1024",
                   self.error(2, "launch", "-n", 0, "--", "true"))
     self.assertIn("1024", self.error(2, "launch", "-n", 1024, "--ps", 1, "--", "true"))
 

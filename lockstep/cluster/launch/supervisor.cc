@@ -224,29 +224,28 @@ class Supervisor {
   void Reap() {
     int status = 0;
     pid_t pid = 0;
-    Task* failed = nullptr;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
       for (const auto& task : tasks_) {
         if (task->child.pid == pid) {
           task->status = status;
-          failed = Worse(failed, task.get());
+          NoteEnd(*task);
         }
       }
     }
-    if (failed != nullptr && failed_ == nullptr && !interrupted_ && !all_done_) {
-      failed_ = failed;
+  }
+
+  // The first failure is the cause; but a task that failed by itself comes before those that lost a
+  // peer, even if it ends later: a chief waits until the others have left. What a task does
+  // after it was told to stop counts no more.
+  void NoteEnd(const Task& task) {
+    const bool told = interrupted_ || all_done_ || stage_ > Stage::kSettling;
+    if (!task.succeeded() && !told && (failed_ == nullptr || LostPeer(*failed_))) {
+      failed_ = failed_ == nullptr || !LostPeer(task) ? &task : failed_;
     }
   }
 
-  // Of tasks that ended at the same time: one that failed by itself comes before one that lost a
-  // peer, which is the consequence.
-  static Task* Worse(Task* a, Task* b) {
-    if (b->succeeded()) {
-      return a;
-    }
-    const bool lost_peer =
-        a != nullptr && WIFEXITED(*a->status) && WEXITSTATUS(*a->status) == LaunchExit::kPeer;
-    return a == nullptr || lost_peer ? b : a;
+  static bool LostPeer(const Task& task) {
+    return WIFEXITED(*task.status) && WEXITSTATUS(*task.status) == LaunchExit::kPeer;
   }
 
   void Interrupt(int number) {
@@ -268,6 +267,18 @@ class Supervisor {
     }
   }
 
+  // When tasks have lost a peer that none of them is, it is among those that do not end.
+  void NoteStuck() {
+    if (failed_ == nullptr || !LostPeer(*failed_)) {
+      return;
+    }
+    for (const auto& task : tasks_) {
+      if (!task->status) {
+        stuck_ += fmt::format("{}{}", stuck_.empty() ? "" : ", ", task->id.ToString());
+      }
+    }
+  }
+
   void Enter(Stage stage, Deadline deadline) {
     stage_ = stage;
     deadline_ = deadline;
@@ -285,8 +296,7 @@ class Supervisor {
     if (failed_ == nullptr) {
       return std::min(options_.settle, kServersTime);
     }
-    const int status = *failed_->status;
-    const bool lost = WIFSIGNALED(status) || WEXITSTATUS(status) == LaunchExit::kPeer;
+    const bool lost = WIFSIGNALED(*failed_->status) || LostPeer(*failed_);
     return lost ? options_.settle : std::chrono::milliseconds(0);
   }
 
@@ -304,6 +314,7 @@ class Supervisor {
         break;
       case Stage::kSettling:
         if (deadline_->expired()) {
+          NoteStuck();
           SignalTasks(SIGTERM);
           Enter(Stage::kTerminating, Deadline::After(options_.grace));
         }
@@ -355,8 +366,10 @@ class Supervisor {
     } else if (failed_ != nullptr) {
       exit_code_ =
           WIFSIGNALED(*failed_->status) ? LaunchExit::kPeer : WEXITSTATUS(*failed_->status);
-      const std::string what =
-          fmt::format("{} {}", failed_->id.ToString(), EndOf(*failed_->status));
+      std::string what = fmt::format("{} {}", failed_->id.ToString(), EndOf(*failed_->status));
+      if (!stuck_.empty()) {
+        what += fmt::format("; {} did not end by itself and was ended", stuck_);
+      }
       Say(failed_->last_lines.empty() ? what : what + "; its last lines:");
       for (const std::string& line : failed_->last_lines) {
         err_.Add(line);
@@ -376,8 +389,10 @@ class Supervisor {
   std::array<char, 65536> buffer_{};
   Stage stage_ = Stage::kRunning;
   std::optional<Deadline> deadline_;
-  // The first failure.
+  // The one that decides the outcome.
   const Task* failed_ = nullptr;
+  // Names of tasks that were still there although others had lost a peer.
+  std::string stuck_;
   bool interrupted_ = false;
   // All but the parameter servers are done.
   bool all_done_ = false;

@@ -9,7 +9,8 @@
 //   killing <---- the second signal, or `grace` ---- terminating
 //
 // A task fails if it ends with another code than 0, or by a signal. The first failure decides the
-// outcome; what comes after it is its consequence. ps tasks that are left when all others are done
+// outcome; what comes after it is its consequence. Only a task that lost a peer (exit code 3) is
+// itself a consequence of one that fails in another way while the launcher still waits. ps tasks that are left when all others are done
 // are ended, which is no failure: a parameter server need not know when to stop.
 // When all tasks have ended, and when the guard ends in any way, every descendant is killed.
 #pragma once
@@ -45,7 +46,7 @@ struct LaunchExit {
 constexpr int kMaxLaunchTasks = 1024;
 
 // Runs all to the end and returns the exit code: 0 if every task ended with 0; the code of the task
-// that failed first; kPeer if a signal ended it; kInterrupted if this process was told to stop;
+// whose failure decides; kPeer if a signal ended it; kInterrupted if this process was told to stop;
 // kUsage if the program cannot be executed. Messages go to standard error, behind the output.
 // `guard` is a descriptor that becomes readable when the guard process ends.
 // For a process with one thread and nothing else to do.
