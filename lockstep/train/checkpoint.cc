@@ -184,8 +184,12 @@ bool IsCheckpointFile(const std::string& file, const std::string& dir) {
   if (internal::IsNameOfSaves(name_of(folder)) && internal::HasManifest(folder)) {
     return true;
   }
-  return !dir.empty() && SameFile(folder, dir) &&
-         (internal::HasManifest(dir) || internal::IsNameOfSaves(name_of(file)));
+  const bool name_of_saves = internal::IsNameOfSaves(name_of(file));
+  const Result<std::vector<std::string>> beside = internal::ListCheckpoints(folder);
+  if (name_of_saves && beside.ok() && !beside->empty()) {
+    return true;
+  }
+  return !dir.empty() && SameFile(folder, dir) && (internal::HasManifest(dir) || name_of_saves);
 }
 
 Result<Checkpoint> ReadCheckpoint(const std::string& path) {

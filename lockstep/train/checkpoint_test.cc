@@ -380,6 +380,7 @@ TEST_F(CheckpointTest, FilesOfCheckpointsAreKnown) {
   }
   EXPECT_TRUE(IsCheckpointFile(run + "/step-00000005/new", ""));
   EXPECT_TRUE(IsCheckpointFile(run + "/step-00000005/new", run + "/step-00000005"));
+  EXPECT_TRUE(IsCheckpointFile(run + "/latest", ""));
   fs::create_directory_symlink(run, Path("link"));
   EXPECT_TRUE(IsCheckpointFile(Path("link/latest"), run));
   fs::rename(run + "/step-00000005", Path("moved"));

@@ -106,7 +106,12 @@ RunFolder::RunFolder(Token, std::string dir, std::unique_ptr<internal::FolderLoc
                      std::unique_ptr<internal::MadeFolders> made)
     : dir_(std::move(dir)), lock_(std::move(lock)), made_(std::move(made)) {}
 
-RunFolder::~RunFolder() = default;
+RunFolder::~RunFolder() {
+  if (!lock_->CheckStillAt(dir_).ok()) {
+    // What is there now is somebody else's.
+    made_->Keep();
+  }
+}
 
 Result<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& dir, bool make) {
   LS_TRY(internal::CheckHoldsCheckpoints(dir));
@@ -222,6 +227,9 @@ Result<SavedCheckpoint> RunFolder::Save(const CheckpointContents& contents,
     if (saved.folder != dir_ + "/" + name) {
       LS_TRY(SetAside(name, saved));
     }
+  }
+  if (!CheckLatest().ok()) {
+    LS_TRY(SetAside("latest", saved));
   }
   const Status latest = internal::WriteLatest(dir_, contents.step);
   if (!latest.ok()) {

@@ -309,6 +309,23 @@ TEST_F(RunFolderTest, AForbiddenFolderIsAClearError) {
   EXPECT_THAT(Names(), ElementsAre("other"));
 }
 
+TEST_F(RunFolderTest, WhatTookThePlaceOfLatestIsSetAside) {
+  const std::unique_ptr<RunFolder> run = Open();
+  fs::create_directories(Path("latest/mine"));
+  EXPECT_THAT(Save(*run, 5, 1).set_aside, ElementsAre(Path("latest.old-1")));
+  EXPECT_THAT(Names(), ElementsAre("latest", "latest.old-1", "step-00000005"));
+  EXPECT_EQ(MarkOf(dir()), 1);
+}
+
+TEST_F(RunFolderTest, AFolderThatReplacedItsOwnStays) {
+  const std::string place = Path("place");
+  std::unique_ptr<RunFolder> run = RunFolder::Open(place, true).value();
+  fs::remove(place);
+  fs::create_directory(place);
+  run.reset();
+  EXPECT_TRUE(fs::exists(place));
+}
+
 TEST_F(RunFolderTest, NothingToSaveIsACheckpointToo) {
   ASSERT_TRUE(Open()->Save(CheckpointContents(), store_).ok());
   exec::VariableStore restored;

@@ -10,8 +10,9 @@
 //
 // A task fails if it ends with another code than 0, or by a signal. The first failure decides the
 // outcome; what comes after it is its consequence. Only a task that lost a peer (exit code 3) is
-// itself a consequence of one that fails in another way while the launcher still waits. ps tasks that are left when all others are done
-// are ended, which is no failure: a parameter server need not know when to stop.
+// itself a consequence of one that fails in another way while the launcher still waits. ps tasks
+// that are left when all others are done are ended, which is no failure: a parameter server need
+// not know when to stop.
 // When all tasks have ended, and when the guard ends in any way, every descendant is killed.
 #pragma once
 
