@@ -330,18 +330,6 @@ class CheckpointErrorTest(ProgramCase):
 class OtherErrorTest(ProgramCase):
   """Exit code 1."""
 
-  def test_memory_that_is_not_there(self):
-    # More than any machine has, wherever it is asked for: data, a variable, a buffer of a step.
-    for args, says in (
-        ((SYNTHETIC, "--set", "model.input_shape=[65536, 32767]", "--set",
-          "data.train_samples=1000000", "--set", "model.name=softmax_regression"),
-         "data.train_samples = 1000000"),
-        ((SOFTMAX, "--set", "model.name=mlp", "--set", "model.hidden=[1, 16777216, 16777216]"),
-         "dense3/kernel")):
-      message = self.error(1, "train", *args)
-      self.assertIn(says, message)
-      self.assertIn("bytes", message)
-
   def test_waste_is_a_warning(self):
     self.run_program("train", SOFTMAX, "--steps", 2, "--set", "train.global_batch=2", "--replicas",
                      5, warning="train.replicas * train.gradient_accumulation = 5 parts of a step")
