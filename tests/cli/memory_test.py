@@ -1,4 +1,4 @@
-"""Memory that is not there: exit code 1, one clear line. Not for sanitizers: they end the program."""
+"""Memory that is not there: code 1, one line. Not for sanitizers, which end the program."""
 
 from program_case import SOFTMAX, ProgramCase, main
 
