@@ -6,6 +6,7 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/quote.h"
+#include "lockstep/cluster/internal/node_names.h"
 #include "lockstep/cluster/internal/rpc_channel.h"
 #include "lockstep/cluster/internal/rpc_master.h"
 #include "lockstep/graph/serialize.h"
@@ -13,6 +14,7 @@
 namespace lockstep::cluster {
 namespace {
 
+using internal::NamesOf;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseSessionTimeout{10'000};
@@ -31,23 +33,6 @@ Result<std::shared_ptr<MasterInterface>> Connect(const std::string& target,
       internal::RpcChannel::Create({.address = address, .peer = {}, .security = security}));
   return std::shared_ptr<MasterInterface>(
       std::make_shared<internal::RpcMaster>(std::move(channel)));
-}
-
-template <class Items>
-std::vector<std::string> NamesOf(const Items& values) {
-  std::vector<std::string> names;
-  for (const Value& value : values) {
-    names.push_back(value.name());
-  }
-  return names;
-}
-
-std::vector<std::string> NamesOf(const std::vector<Node*>& nodes) {
-  std::vector<std::string> names;
-  for (const Node* node : nodes) {
-    names.push_back(node->name);
-  }
-  return names;
 }
 
 Status CheckValid(const std::vector<Value>& values, std::string_view what) {

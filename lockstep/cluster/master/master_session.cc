@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "lockstep/base/hmac.h"
+#include "lockstep/cluster/internal/node_names.h"
 #include "lockstep/exec/step_status.h"
 #include "lockstep/pass/serialize_part.h"
 
 namespace lockstep::cluster {
 namespace {
 
+using internal::NamesOf;
 using std::chrono::milliseconds;
 
 // Registrations of one signature with different shapes; the oldest go.
@@ -45,22 +47,6 @@ Result<std::vector<Node*>> NodesOf(const Graph& graph, const std::vector<std::st
     nodes.push_back(node);
   }
   return nodes;
-}
-
-std::vector<std::string> NamesOf(const std::vector<Value>& values) {
-  std::vector<std::string> names;
-  for (const Value& value : values) {
-    names.push_back(value.name());
-  }
-  return names;
-}
-
-std::vector<std::string> NamesOf(const std::vector<Node*>& nodes) {
-  std::vector<std::string> names;
-  for (const Node* node : nodes) {
-    names.push_back(node->name);
-  }
-  return names;
 }
 
 struct ResolvedSignature {
