@@ -230,6 +230,10 @@ Result<std::shared_ptr<net::Region>> Group::Allocate(size_t bytes) {
   return impl_->regions().Allocate(impl_->info().transport, bytes);
 }
 
+Deadline Group::After(std::chrono::milliseconds delay) const {
+  return impl_->info().transport.After(delay);
+}
+
 Status Group::Run(Call call, const Deadline& deadline) {
   CallQueue& queue = *impl_->queue();
   return queue.Wait(*queue.Add(std::move(call), deadline, nullptr, false));

@@ -18,6 +18,7 @@
 // Thread-safe; with the simulated network's virtual time only Run may be used.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -73,6 +74,9 @@ class Group {
   // reductions whose inputs and outputs all lie in such memory copy nothing. Peers that have mapped
   // it keep it until the end of the group. Errors: ResourceExhausted.
   Result<std::shared_ptr<net::Region>> Allocate(size_t bytes);
+
+  // By the clock of the transport.
+  Deadline After(std::chrono::milliseconds delay) const;
 
   // Carries the call out on this thread.
   Status Run(Call call, const Deadline& deadline);

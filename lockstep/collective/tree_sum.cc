@@ -39,14 +39,27 @@ void TreeSum::Add(TreeNode node) {
   }
 }
 
-std::vector<Tensor> TreeSum::Finish() {
-  LS_CHECK(!nodes_.empty());
-  while (nodes_.size() >= 2) {
+void TreeSum::JoinFrom(int64_t begin) {
+  while (nodes_.size() >= 2 && nodes_[nodes_.size() - 2].begin >= begin) {
     MergeLast();
   }
+}
+
+std::vector<Tensor> TreeSum::Finish() {
+  LS_CHECK(!nodes_.empty());
+  JoinFrom(nodes_.front().begin);
   std::vector<Tensor> sum = std::move(nodes_.back().tensors);
   nodes_.clear();
   return sum;
+}
+
+std::vector<std::vector<Tensor>> TreeSum::TakeNodes() {
+  std::vector<std::vector<Tensor>> taken;
+  for (TreeNode& node : nodes_) {
+    taken.push_back(std::move(node.tensors));
+  }
+  nodes_.clear();
+  return taken;
 }
 
 std::vector<Tensor> TreeSum::TakeSpare() {

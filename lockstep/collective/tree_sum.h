@@ -31,9 +31,15 @@ class TreeSum {
   // The nodes so far, in order.
   std::span<TreeNode> nodes() { return nodes_; }
 
-  // Joins what is left from the right, as the tree does beyond n, and returns it; the sum is empty
-  // afterwards.
+  // Joins those nodes that begin at `begin` or later, from the right, as the tree does beyond n:
+  // when the last leaf has come. They become the one node of ReplicaMap that begins there.
+  void JoinFrom(int64_t begin);
+
+  // Joins all, and returns the sum; it is empty afterwards.
   std::vector<Tensor> Finish();
+
+  // The tensors of the nodes, in order; no node is left.
+  std::vector<std::vector<Tensor>> TakeNodes();
 
   // Tensors that were added into others or given back, for use as the next leaf; empty if there are
   // none.

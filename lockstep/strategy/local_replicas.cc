@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace lockstep::strategy {
@@ -32,6 +33,22 @@ Result<std::unique_ptr<LocalReplicas>> LocalReplicas::Create(const train::Progra
   return strategy;
 }
 
+std::string_view LocalReplicas::name() const {
+  if (options_.cross_replica_sum != nullptr) {
+    return options_.cross_replica_sum->strategy();
+  }
+  return options_.devices == 1 ? "one_device" : "mirrored";
+}
+
+data::BatchRange LocalReplicas::Parts() const {
+  return options_.cross_replica_sum != nullptr ? options_.cross_replica_sum->parts()
+                                               : data::BatchRange{0, options_.replicas};
+}
+
+data::BatchRange LocalReplicas::PartsOf(int device) const {
+  return data::ReplicaRange(Parts(), device, options_.devices);
+}
+
 Status LocalReplicas::Prepare() {
   const train::TrainGraph& train = program_.train;
   exec::SessionOptions session_options;
@@ -44,7 +61,7 @@ Status LocalReplicas::Prepare() {
   LS_ASSIGN_OR_RETURN(step_, Tensor::Zeros(DType::kFloat32, Shape{}));
   const std::vector<Value> batch = {train.features, train.labels, train.global_count};
   const std::vector<Value> scalars = {train.learning_rate, train.step};
-  if (options_.replicas == 1) {
+  if (options_.replicas == 1 && options_.cross_replica_sum == nullptr) {
     std::vector<Value> feeds = batch;
     feeds.insert(feeds.end(), scalars.begin(), scalars.end());
     LS_ASSIGN_OR_RETURN(fused_,
@@ -53,14 +70,30 @@ Status LocalReplicas::Prepare() {
     return OkStatus();
   }
   for (int device = 0; device < options_.devices; ++device) {
-    LS_ASSIGN_OR_RETURN(devices_[static_cast<size_t>(device)].part,
-                        session_->Prepare({batch, train.partials, {}}, device));
+    DeviceState& state = devices_[static_cast<size_t>(device)];
+    LS_ASSIGN_OR_RETURN(state.part, session_->Prepare({batch, train.partials, {}}, device));
+    LS_TRY(AllocateParts(device, state));
   }
   std::vector<Value> feeds = train.sums;
   feeds.insert(feeds.end(), scalars.begin(), scalars.end());
   LS_ASSIGN_OR_RETURN(apply_,
                       session_->Prepare({feeds, {train.loss, train.correct}, {train.train_op}}));
   apply_results_.resize(2);
+  return OkStatus();
+}
+
+Status LocalReplicas::AllocateParts(int device, DeviceState& state) const {
+  if (options_.cross_replica_sum == nullptr) {
+    return OkStatus();
+  }
+  // The partial sums that TreeSum may hold of so many leaves, and the leaf that is computed; the
+  // first device also receives the sums where this process has no replica.
+  const auto count = static_cast<uint64_t>(PartsOf(device).count);
+  const int needed = count == 0 ? (device == 0 ? 1 : 0) : std::bit_width(count) + 1;
+  for (int i = 0; i < needed; ++i) {
+    LS_ASSIGN_OR_RETURN(std::vector<Tensor> part, options_.cross_replica_sum->AllocatePart());
+    state.sum.GiveBack(std::move(part));
+  }
   return OkStatus();
 }
 
@@ -117,8 +150,7 @@ Result<train::StepResult> LocalReplicas::RunFused(const train::StepRequest& requ
 
 Status LocalReplicas::RunDevice(const train::StepRequest& request, int device) {
   DeviceState& state = devices_[static_cast<size_t>(device)];
-  const data::BatchRange parts =
-      data::ReplicaRange({0, options_.replicas}, device, options_.devices);
+  const data::BatchRange parts = PartsOf(device);
   std::vector<Tensor> feeds(3);
   feeds[2] = global_count_;
   for (int64_t part = parts.begin; part < parts.begin + parts.count; ++part) {
@@ -155,7 +187,11 @@ Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& requ
     }
     devices_[device].sum.Clear();
   }
-  apply_feeds_ = total.Finish();
+  if (options_.cross_replica_sum == nullptr) {
+    apply_feeds_ = total.Finish();
+  } else {
+    LS_ASSIGN_OR_RETURN(apply_feeds_, options_.cross_replica_sum->Sum(total));
+  }
   std::vector<Tensor>& feeds = apply_feeds_;
   feeds.push_back(learning_rate_);
   feeds.push_back(step_);
@@ -176,7 +212,7 @@ Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& requ
 
 Result<train::StepResult> LocalReplicas::RunStep(const train::StepRequest& request) {
   LS_TRY(SetScalars(request));
-  return options_.replicas == 1 ? RunFused(request) : RunParts(request);
+  return fused_ != nullptr ? RunFused(request) : RunParts(request);
 }
 
 Result<std::string> LocalReplicas::DescribePlan(int64_t batch) {

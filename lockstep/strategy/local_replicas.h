@@ -1,8 +1,8 @@
-// LocalReplicas: the synchronous strategies within one process. The replicas of a step are dealt
-// out to the devices in contiguous runs; each device executes its replicas one after another; what
-// CrossReplicaSum marks is added in tree order; the update runs once on the one copy of the
-// variables that the devices share. The result depends on the number of replicas, not on the number
-// of devices.
+// LocalReplicas: the synchronous strategies as one process sees them. The replicas of a step that
+// it executes, all or some (CrossReplicaSum), are dealt out to its devices in contiguous runs; each
+// device executes its replicas one after another; what the op CrossReplicaSum marks is added in
+// tree order; the update runs once on the one copy of the variables that the devices share. The
+// result depends on the number of replicas, not on the number of devices or processes.
 //
 // With one replica the whole step is one plan, and updates run inside it as soon as their gradient
 // exists.
@@ -14,6 +14,7 @@
 
 #include "lockstep/collective/tree_sum.h"
 #include "lockstep/exec/session.h"
+#include "lockstep/strategy/cross_replica_sum.h"
 #include "lockstep/strategy/worker_threads.h"
 #include "lockstep/train/program.h"
 #include "lockstep/train/step_runner.h"
@@ -27,6 +28,8 @@ struct LocalReplicasOptions {
   // as many.
   int replicas = 1;
   uint64_t seed = 0;
+  // Null: this process executes all replicas. Must outlive the strategy.
+  CrossReplicaSum* cross_replica_sum = nullptr;
 };
 
 class LocalReplicas : public train::StepRunner {
@@ -36,15 +39,13 @@ class LocalReplicas : public train::StepRunner {
   };
 
  public:
-  // The program must outlive the strategy. More devices than replicas is an error.
+  // The program must outlive the strategy. More devices than replicas (of the job) is an error.
   static Result<std::unique_ptr<LocalReplicas>> Create(const train::Program& program,
                                                        const LocalReplicasOptions& options);
 
   LocalReplicas(Token, const train::Program& program, const LocalReplicasOptions& options);
 
-  std::string_view name() const override {
-    return options_.devices == 1 ? "one_device" : "mirrored";
-  }
+  std::string_view name() const override;
 
   int num_devices() const override { return options_.devices; }
 
@@ -71,6 +72,10 @@ class LocalReplicas : public train::StepRunner {
   };
 
   Status Prepare();
+  data::BatchRange Parts() const;
+  // Of one device.
+  data::BatchRange PartsOf(int device) const;
+  Status AllocateParts(int device, DeviceState& state) const;
   Result<train::StepResult> RunFused(const train::StepRequest& request);
   Result<train::StepResult> RunParts(const train::StepRequest& request);
   Status RunDevice(const train::StepRequest& request, int device);

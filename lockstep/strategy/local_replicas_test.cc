@@ -3,70 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/data/synthetic.h"
-#include "lockstep/model/layers.h"
-#include "lockstep/train/state_hash.h"
+#include "lockstep/strategy/testing/two_epochs.h"
 
 namespace lockstep::strategy {
 namespace {
 
 using ::testing::HasSubstr;
 
-// Convolution, batch norm and dropout: everything that could depend on who computes what.
-Value Network(const model::ModelContext& ctx, Value x) {
-  x = model::Conv(ctx, "conv", x, {.filters = 8});
-  x = model::Activate(ctx, model::BatchNormalization(ctx, "norm", x), model::Activation::kRelu);
-  x = model::DropoutLayer(ctx, "dropout", x, 0.3);
-  return model::Dense(ctx, "logits", x, {.units = 4});
-}
-
 class LocalReplicasTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    data::SyntheticOptions data;
-    data.sample_shape = Shape{6, 5, 3};
-    data.num_classes = 4;
-    data.train_samples = 21;
-    data.test_samples = 0;
-    dataset_ = data::MakeSynthetic(data).value();
-    train::ProgramOptions options;
-    options.sample_shape = data.sample_shape;
-    options.num_classes = 4;
-    options.optimizer.name = "momentum";
-    Result<train::Program> program = train::BuildProgram(Network, options);
-    ASSERT_TRUE(program.ok()) << program.status().ToString();
-    program_ = std::move(program).value();
+  std::string Hash(int devices, int replicas, uint64_t seed = 3) const {
+    return testing::TwoEpochs(program_, dataset_,
+                              {.devices = devices, .replicas = replicas, .seed = seed});
   }
 
-  // The hash of all state after two epochs, the last batch of each shorter than the number of
-  // replicas.
-  std::string Hash(int devices, int replicas, uint64_t seed = 3) {
-    Result<std::unique_ptr<LocalReplicas>> strategy =
-        LocalReplicas::Create(program_, {.devices = devices, .replicas = replicas, .seed = seed});
-    EXPECT_TRUE(strategy.ok()) << strategy.status().ToString();
-    EXPECT_TRUE((*strategy)->Initialize().ok());
-    data::Batcher batcher =
-        data::Batcher::Create(dataset_.train,
-                              {.seed = seed, .global_batch = 9, .replicas = replicas})
-            .value();
-    int64_t step = 0;
-    for (int64_t epoch = 0; epoch < 2; ++epoch) {
-      batcher.StartEpoch(epoch);
-      for (int64_t s = 0; s < batcher.steps_per_epoch(); ++s, ++step) {
-        const Result<train::StepResult> result = (*strategy)->RunStep({batcher, s, step, 0.05F});
-        EXPECT_TRUE(result.ok()) << result.status().ToString();
-        if (!result.ok()) {
-          return "";
-        }
-        EXPECT_EQ(result->samples, s == 2 ? 3 : 9);
-      }
-    }
-    const exec::VariableStore& store = *(*strategy)->shared_variables();
-    return train::HashState(store, program_.model_variables, program_.slot_variables, step).value();
-  }
-
-  data::Dataset dataset_;
-  train::Program program_;
+  const data::Dataset dataset_ = testing::SmallData();
+  const train::Program program_ = testing::SmallProgram();
 };
 
 TEST_F(LocalReplicasTest, TheNumberOfDevicesDoesNotChangeABit) {

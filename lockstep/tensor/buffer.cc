@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 
@@ -17,15 +18,27 @@ Result<std::shared_ptr<Buffer>> Buffer::Allocate(size_t bytes) {
     return ResourceExhausted(fmt::format("cannot allocate {} bytes of memory", bytes));
   }
 
+  return Make(data, bytes, nullptr);
+}
+
+std::shared_ptr<Buffer> Buffer::Wrap(void* data, size_t bytes, std::shared_ptr<void> owner) {
+  LS_CHECK(owner != nullptr && reinterpret_cast<uintptr_t>(data) % kAlignment == 0);
+  return Make(data, bytes, std::move(owner));
+}
+
+std::shared_ptr<Buffer> Buffer::Make(void* data, size_t bytes, std::shared_ptr<void> owner) {
   struct Access : Buffer {
-    Access(void* block, size_t size) : Buffer(block, size) {}
+    Access(void* block, size_t size, std::shared_ptr<void> owner)
+        : Buffer(block, size, std::move(owner)) {}
   };
 
-  return std::shared_ptr<Buffer>(std::make_shared<Access>(data, bytes));
+  return std::make_shared<Access>(data, bytes, std::move(owner));
 }
 
 Buffer::~Buffer() {
-  std::free(data_);
+  if (owner_ == nullptr) {
+    std::free(data_);
+  }
 }
 
 }  // namespace lockstep
