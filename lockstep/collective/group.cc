@@ -81,6 +81,13 @@ class Group::Impl {
     return met.ok() ? met : Break(met).With("Group::Create");
   }
 
+  void Abort(const Status& why) {
+    const Status cause = Break(
+        Unavailable(fmt::format("{} gave up: {}", info_.task_name(info_.self), why.ToString())));
+    MutexLock lock(mu_);
+    broken_ = broken_.ok() ? cause : broken_;
+  }
+
   SharedRegions& regions() { return regions_; }
 
   bool shares_memory() const { return memory_ != nullptr; }
@@ -242,6 +249,10 @@ Status Group::Run(Call call, const Deadline& deadline) {
 Work Group::Start(Call call, const Deadline& deadline, Done done) {
   const std::shared_ptr<CallQueue>& queue = impl_->queue();
   return {queue, queue->Add(std::move(call), deadline, std::move(done), true)};
+}
+
+void Group::Abort(const Status& why) {
+  impl_->Abort(why);
 }
 
 bool Group::shares_memory() const {

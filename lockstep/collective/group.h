@@ -84,6 +84,10 @@ class Group {
   // one that waits) before Wait returns, and must not wait for calls of this group.
   Work Start(Call call, const Deadline& deadline, Done done = nullptr);
 
+  // Breaks the group here and at all other members, whose calls end with Unavailable that names
+  // this task and says why: when it cannot go on, so that nobody waits for it.
+  void Abort(const Status& why);
+
   // True if the members reduce in shared memory.
   bool shares_memory() const;
 

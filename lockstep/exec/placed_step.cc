@@ -88,8 +88,8 @@ void PlacedStep::RunPart(PartPlan& part) {
   const StepRun& run = *running.run;
   const TransferContext transfers{run.rendezvous, run.scope, run.step, run.deadline,
                                   run.cancellation};
-  Status status =
-      part.plan->Run(part.feeds, part.fetches, *running.info, /*profile=*/nullptr, &transfers);
+  Status status = part.plan->Run(part.feeds, part.fetches, *running.info, /*profile=*/nullptr,
+                                 /*on_fetched=*/nullptr, &transfers);
   if (!status.ok()) {
     status = IsDerived(status) ? status : status.With(part.source.part.device);
     running.status.Add(status);

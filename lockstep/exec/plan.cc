@@ -104,6 +104,12 @@ void Plan::Emit(PlanGraph& plan, const MemoryPlan& memory, const Schedule& sched
     ++stats_.kernels;
     stats_.reorders += kind == "Reorder" || kind == "Convert" ? 1 : 0;
   }
+  for (size_t i = 0; i < fetches_.size(); ++i) {
+    // Patches come in the order of the calls.
+    if (!fetches_[i].patches.empty()) {
+      calls_[fetches_[i].patches.back().call].final_fetches.push_back(i);
+    }
+  }
 }
 
 void Plan::EmitTransfers(PlanGraph& plan) {
@@ -270,7 +276,7 @@ Status Plan::Bind(std::span<const Tensor> feeds, std::span<Tensor> fetches) {
   return OkStatus();
 }
 
-Status Plan::RunCalls(const StepInfo& info, StepProfile* profile,
+Status Plan::RunCalls(const StepInfo& info, StepProfile* profile, const FetchListener& on_fetched,
                       const TransferContext* transfers) {
   using Clock = std::chrono::steady_clock;
   if (profile != nullptr && profile->entries.size() != calls_.size()) {
@@ -296,6 +302,9 @@ Status Plan::RunCalls(const StepInfo& info, StepProfile* profile,
     if (profile != nullptr) {
       profile->entries[i].seconds += std::chrono::duration<double>(Clock::now() - start).count();
       ++profile->entries[i].calls;
+    }
+    if (on_fetched != nullptr) {
+      std::for_each(call.final_fetches.begin(), call.final_fetches.end(), on_fetched);
     }
   }
   return OkStatus();
@@ -341,7 +350,8 @@ Status Plan::ResolvePeers(const PeerResolver& resolver) {
 }
 
 Status Plan::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
-                 StepProfile* profile, const TransferContext* transfers) {
+                 StepProfile* profile, const FetchListener& on_fetched,
+                 const TransferContext* transfers) {
   LS_CHECK(transfers_ == nullptr || transfers != nullptr);
   Status status;
   {
@@ -353,7 +363,7 @@ Status Plan::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const
       status = transfers_->Start(*transfers);
     }
     if (status.ok()) {
-      status = RunCalls(info, profile, transfers);
+      status = RunCalls(info, profile, on_fetched, transfers);
     }
     for (const VariableUse& use : variables_) {
       if (use.initializes && status.ok()) {

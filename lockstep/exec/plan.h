@@ -48,6 +48,10 @@ struct StepProfile {
   std::vector<Entry> entries;
 };
 
+// Hears of each fetch, by its position, as soon as its tensor is final: while the rest of the plan
+// still runs. Called on the device's thread, which waits for it.
+using FetchListener = std::function<void(size_t)>;
+
 class Plan {
   // Only Compile can make one.
   struct Token {
@@ -69,11 +73,11 @@ class Plan {
   // Feeds in the order of the signature, of exactly the types and shapes compiled for. A fetch that
   // already holds a tensor of the right type and shape that nobody else shares is written in place.
   // kAborted: a variable has moved to another layout since the plan was compiled; compile again.
-  // `profile` may be null. `transfers` may be null if the plan has none; one run at a time if it
-  // has some. An error ends the transfers of the step on this task.
+  // `profile` and `on_fetched` may be null. `transfers` may be null if the plan has none; one run
+  // at a time if it has some. An error ends the transfers of the step on this task.
   Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
-             StepProfile* profile, const TransferContext* transfers = nullptr)
-      LS_EXCLUDES(device_.mutex());
+             StepProfile* profile, const FetchListener& on_fetched = nullptr,
+             const TransferContext* transfers = nullptr) LS_EXCLUDES(device_.mutex());
 
   // Tells the transfers which tasks they lead to; until then it is this one.
   Status ResolvePeers(const PeerResolver& resolver);
@@ -98,6 +102,8 @@ class Plan {
     void* scratch = nullptr;
     // Position among the sends (if it has no outputs) or receives; -1: it is neither.
     int transfer = -1;
+    // Fetches that nothing touches after this call.
+    std::vector<size_t> final_fetches = {};
   };
 
   // A pointer in a call that has to be set when its external buffer moves.
@@ -144,8 +150,8 @@ class Plan {
   // After the device was left to others.
   Status CheckNotMoved() const LS_REQUIRES(device_.mutex());
   void Point(External& external, const void* data);
-  Status RunCalls(const StepInfo& info, StepProfile* profile, const TransferContext* transfers)
-      LS_REQUIRES(device_.mutex());
+  Status RunCalls(const StepInfo& info, StepProfile* profile, const FetchListener& on_fetched,
+                  const TransferContext* transfers) LS_REQUIRES(device_.mutex());
   Status RunTransfer(const Call& call) LS_REQUIRES(device_.mutex());
   Status Receive(size_t recv) LS_REQUIRES(device_.mutex());
 

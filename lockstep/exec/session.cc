@@ -98,7 +98,7 @@ Status Callable::RunPlaced(PlacedStep& step, std::span<const Tensor> feeds,
 }
 
 Status Callable::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
-                     StepProfile* profile) {
+                     StepProfile* profile, const FetchListener& on_fetched) {
   if (fetches.size() != signature_.fetches.size()) {
     return InvalidArgument(fmt::format("room for {} results, the signature has {} fetches",
                                        fetches.size(), signature_.fetches.size()));
@@ -109,12 +109,12 @@ Status Callable::Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, c
   if (entry->step != nullptr) {
     return RunPlaced(*entry->step, feeds, fetches, info);
   }
-  Status status = entry->plan->Run(feeds, fetches, info, profile);
+  Status status = entry->plan->Run(feeds, fetches, info, profile, on_fetched);
   if (status.code() == StatusCode::kAborted) {
     // Another plan has settled the layout of a variable in the meantime.
     std::erase_if(plans_, [&](const Entry& old) { return &old == entry; });
     LS_ASSIGN_OR_RETURN(entry, Lookup(feeds));
-    status = entry->plan->Run(feeds, fetches, info, profile);
+    status = entry->plan->Run(feeds, fetches, info, profile, on_fetched);
   }
   return status;
 }

@@ -80,9 +80,10 @@ class Callable {
         placed_(placed) {}
 
   // One tensor per feed and per fetch of the signature; a fetch that holds a fitting tensor of
-  // nobody else is reused.
+  // nobody else is reused. `profile` and `on_fetched` are for signatures on one device.
   Status Run(std::span<const Tensor> feeds, std::span<Tensor> fetches, const StepInfo& info,
-             StepProfile* profile = nullptr) LS_EXCLUDES(mu_);
+             StepProfile* profile = nullptr, const FetchListener& on_fetched = nullptr)
+      LS_EXCLUDES(mu_);
 
   // The plan for these feeds, compiled if need be. FAILED_PRECONDITION if they run on several
   // devices.

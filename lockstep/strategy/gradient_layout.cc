@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lockstep::strategy {
 namespace {
 
@@ -11,7 +13,6 @@ constexpr int64_t kAlignedElements = Buffer::kAlignment / sizeof(float);
 
 Result<GradientLayout> GradientLayout::Create(const std::vector<Value>& values,
                                               size_t bucket_bytes) {
-  const auto bucket_elements = static_cast<int64_t>(bucket_bytes / sizeof(float));
   GradientLayout layout;
   for (const Value& value : values) {
     if (value.dtype() != DType::kFloat32 || !value.shape().fully_known()) {
@@ -20,15 +21,31 @@ Result<GradientLayout> GradientLayout::Create(const std::vector<Value>& values,
                       value.name(), DTypeName(value.dtype()), value.shape().ToString()));
     }
     Slot slot{value.shape(), layout.elements_, value.shape().num_elements()};
-    const int64_t end = slot.begin + slot.count;
-    if (layout.buckets_.empty() || end - layout.buckets_.back().begin > bucket_elements) {
-      layout.buckets_.push_back({slot.begin, 0});
-    }
-    layout.buckets_.back().count = end - layout.buckets_.back().begin;
-    layout.elements_ = (end + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
+    layout.elements_ += (slot.count + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
     layout.slots_.push_back(std::move(slot));
   }
+  layout.MakeBuckets(bucket_bytes);
   return layout;
+}
+
+void GradientLayout::MakeBuckets(size_t bucket_bytes) {
+  size_t most = std::min(bucket_bytes, kLastBucketBytes) / sizeof(float);
+  for (size_t i = slots_.size(); i-- > 0;) {
+    const Slot& slot = slots_[i];
+    const int64_t end =
+        buckets_.empty() ? slot.begin + slot.count : buckets_.back().begin + buckets_.back().count;
+    const bool fits = !buckets_.empty() && end - slot.begin <= static_cast<int64_t>(most);
+    if (!fits) {
+      most = buckets_.empty() ? most : bucket_bytes / sizeof(float);
+      buckets_.push_back({i + 1, 0, slot.begin + slot.count, 0});
+    }
+    Bucket& bucket = buckets_.back();
+    bucket.count += bucket.begin - slot.begin;
+    bucket.begin = slot.begin;
+    bucket.first_slot = i;
+    ++bucket.slots;
+  }
+  std::reverse(buckets_.begin(), buckets_.end());
 }
 
 }  // namespace lockstep::strategy

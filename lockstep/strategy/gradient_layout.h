@@ -1,5 +1,5 @@
 // GradientLayout: where the tensors that replicas add up (gradients, statistics, metrics) lie in
-// one flat block of float32, and the buckets that the block is reduced in. A function of the graph
+// one flat block of float32, and the buckets that the block is added up in. A function of the graph
 // and the size of a bucket alone; the sums do not depend on that size.
 #pragma once
 
@@ -21,14 +21,22 @@ class GradientLayout {
     int64_t count = 0;
   };
 
-  // Elements [begin, begin + count): whole tensors, one at least, and what lies between them.
+  // Slots [first_slot, first_slot + slots), one at least; in the block they are the elements
+  // [begin, begin + count), and what lies between them.
   struct Bucket {
+    size_t first_slot = 0;
+    size_t slots = 0;
     int64_t begin = 0;
     int64_t count = 0;
   };
 
-  // A tensor that is larger than `bucket_bytes` has a bucket of its own. Errors: INVALID_ARGUMENT
-  // for a value that is not float32 or whose shape is open.
+  // What the last bucket may hold at most, besides one tensor: it is complete when a replica's step
+  // ends, and nothing hides the time of its sum.
+  static constexpr size_t kLastBucketBytes = size_t{1} << 20;
+
+  // `values` in the order in which they come to be, which is that of the buckets. A tensor that is
+  // larger than `bucket_bytes` has a bucket of its own. Errors: INVALID_ARGUMENT for a value that
+  // is not float32 or whose shape is open.
   static Result<GradientLayout> Create(const std::vector<Value>& values, size_t bucket_bytes);
 
   const std::vector<Slot>& slots() const { return slots_; }
@@ -39,6 +47,9 @@ class GradientLayout {
   int64_t elements() const { return elements_; }
 
  private:
+  // From the last slot to the first.
+  void MakeBuckets(size_t bucket_bytes);
+
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
   int64_t elements_ = 0;

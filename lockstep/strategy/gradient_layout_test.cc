@@ -48,6 +48,19 @@ TEST_F(GradientLayoutTest, ALargeTensorHasABucketOfItsOwn) {
   EXPECT_EQ(layout.buckets()[1].count, 100);
   EXPECT_EQ(layout.buckets()[2].begin, 128);
   EXPECT_EQ(layout.buckets()[2].count, 18);
+  EXPECT_EQ(layout.buckets()[2].first_slot, 2U);
+  EXPECT_EQ(layout.buckets()[2].slots, 2U);
+}
+
+// Nothing hides the time of the last sum.
+TEST_F(GradientLayoutTest, TheLastBucketIsSmall) {
+  const int64_t mega = 1 << 18;  // elements of 1 MiB
+  const std::vector<Value> values = {Make(Shape{4 * mega}), Make(Shape{4 * mega}),
+                                     Make(Shape{mega / 2}), Make(Shape{mega / 2})};
+  const GradientLayout layout = GradientLayout::Create(values, size_t{25} << 20).value();
+  ASSERT_EQ(layout.buckets().size(), 2U);
+  EXPECT_EQ(layout.buckets()[0].count, 8 * mega);
+  EXPECT_EQ(layout.buckets()[1].count, mega);
 }
 
 TEST_F(GradientLayoutTest, WhatCannotBeAddedUpIsNamed) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace lockstep::strategy {
@@ -34,19 +33,10 @@ Result<std::unique_ptr<LocalReplicas>> LocalReplicas::Create(const train::Progra
 }
 
 std::string_view LocalReplicas::name() const {
-  if (options_.cross_replica_sum != nullptr) {
-    return options_.cross_replica_sum->strategy();
+  if (!options_.name.empty()) {
+    return options_.name;
   }
   return options_.devices == 1 ? "one_device" : "mirrored";
-}
-
-data::BatchRange LocalReplicas::Parts() const {
-  return options_.cross_replica_sum != nullptr ? options_.cross_replica_sum->parts()
-                                               : data::BatchRange{0, options_.replicas};
-}
-
-data::BatchRange LocalReplicas::PartsOf(int device) const {
-  return data::ReplicaRange(Parts(), device, options_.devices);
 }
 
 Status LocalReplicas::Prepare() {
@@ -61,7 +51,7 @@ Status LocalReplicas::Prepare() {
   LS_ASSIGN_OR_RETURN(step_, Tensor::Zeros(DType::kFloat32, Shape{}));
   const std::vector<Value> batch = {train.features, train.labels, train.global_count};
   const std::vector<Value> scalars = {train.learning_rate, train.step};
-  if (options_.replicas == 1 && options_.cross_replica_sum == nullptr) {
+  if (options_.replicas == 1 && options_.group == nullptr) {
     std::vector<Value> feeds = batch;
     feeds.insert(feeds.end(), scalars.begin(), scalars.end());
     LS_ASSIGN_OR_RETURN(fused_,
@@ -69,31 +59,22 @@ Status LocalReplicas::Prepare() {
     fused_results_.resize(2);
     return OkStatus();
   }
+  LS_ASSIGN_OR_RETURN(sums_,
+                      BucketSums::Create(train.partials, {.bucket_bytes = options_.bucket_bytes,
+                                                          .parts = options_.replicas,
+                                                          .devices = options_.devices,
+                                                          .group = options_.group,
+                                                          .timeout = options_.timeout,
+                                                          .overlap = options_.overlap}));
   for (int device = 0; device < options_.devices; ++device) {
-    DeviceState& state = devices_[static_cast<size_t>(device)];
-    LS_ASSIGN_OR_RETURN(state.part, session_->Prepare({batch, train.partials, {}}, device));
-    LS_TRY(AllocateParts(device, state));
+    LS_ASSIGN_OR_RETURN(devices_[static_cast<size_t>(device)].part,
+                        session_->Prepare({batch, train.partials, {}}, device));
   }
   std::vector<Value> feeds = train.sums;
   feeds.insert(feeds.end(), scalars.begin(), scalars.end());
   LS_ASSIGN_OR_RETURN(apply_,
                       session_->Prepare({feeds, {train.loss, train.correct}, {train.train_op}}));
   apply_results_.resize(2);
-  return OkStatus();
-}
-
-Status LocalReplicas::AllocateParts(int device, DeviceState& state) const {
-  if (options_.cross_replica_sum == nullptr) {
-    return OkStatus();
-  }
-  // The partial sums that TreeSum may hold of so many leaves, and the leaf that is computed; the
-  // first device also receives the sums where this process has no replica.
-  const auto count = static_cast<uint64_t>(PartsOf(device).count);
-  const int needed = count == 0 ? (device == 0 ? 1 : 0) : std::bit_width(count) + 1;
-  for (int i = 0; i < needed; ++i) {
-    LS_ASSIGN_OR_RETURN(std::vector<Tensor> part, options_.cross_replica_sum->AllocatePart());
-    state.sum.GiveBack(std::move(part));
-  }
   return OkStatus();
 }
 
@@ -150,24 +131,22 @@ Result<train::StepResult> LocalReplicas::RunFused(const train::StepRequest& requ
 
 Status LocalReplicas::RunDevice(const train::StepRequest& request, int device) {
   DeviceState& state = devices_[static_cast<size_t>(device)];
-  const data::BatchRange parts = PartsOf(device);
+  const data::BatchRange parts = sums_->parts_of(device);
   std::vector<Tensor> feeds(3);
   feeds[2] = global_count_;
   for (int64_t part = parts.begin; part < parts.begin + parts.count; ++part) {
     LS_TRY(LoadPart(request, static_cast<int>(part), state, feeds));
-    std::vector<Tensor> results = state.sum.TakeSpare();
-    results.resize(program_.train.partials.size());
+    LS_TRY(sums_->TakeLeaf(device, state.leaf));
     const StepInfo info{options_.seed, request.global_step, static_cast<int32_t>(part)};
-    LS_TRY(state.part->Run(feeds, results, info).With(fmt::format("replica {}", part)));
-    state.sum.Add({part, 1, std::move(results)});
+    const auto on_fetched = [&](size_t index) { sums_->Complete(device, part, index, state.leaf); };
+    LS_TRY(state.part->Run(feeds, state.leaf, info, /*profile=*/nullptr, on_fetched)
+               .With(fmt::format("replica {}", part)));
   }
   return OkStatus();
 }
 
-Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& request) {
-  for (DeviceState& state : devices_) {
-    state.sum.Clear();
-  }
+Status LocalReplicas::RunDevices(const train::StepRequest& request) {
+  LS_TRY(sums_->Begin());
   if (settled_) {
     LS_TRY(threads_->Run([&](int device) { return RunDevice(request, device); }));
   } else {
@@ -178,33 +157,20 @@ Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& requ
     }
     settled_ = true;
   }
-  collective::TreeSum& total = devices_[0].sum;
-  std::vector<size_t> lent(devices_.size(), 0);
-  for (size_t device = 1; device < devices_.size(); ++device) {
-    for (collective::TreeNode& node : devices_[device].sum.nodes()) {
-      total.Add(std::move(node));
-      ++lent[device];
-    }
-    devices_[device].sum.Clear();
+  return sums_->Finish();
+}
+
+Result<train::StepResult> LocalReplicas::RunParts(const train::StepRequest& request) {
+  if (const Status status = RunDevices(request); !status.ok()) {
+    sums_->Abort(status);
+    return status;
   }
-  if (options_.cross_replica_sum == nullptr) {
-    apply_feeds_ = total.Finish();
-  } else {
-    LS_ASSIGN_OR_RETURN(apply_feeds_, options_.cross_replica_sum->Sum(total));
-  }
-  std::vector<Tensor>& feeds = apply_feeds_;
-  feeds.push_back(learning_rate_);
-  feeds.push_back(step_);
+  apply_feeds_.assign(sums_->total().begin(), sums_->total().end());
+  apply_feeds_.push_back(learning_rate_);
+  apply_feeds_.push_back(step_);
   const StepInfo info{options_.seed, request.global_step, 0};
-  LS_TRY(apply_->Run(feeds, apply_results_, info));
-  feeds.resize(feeds.size() - 2);
-  total.GiveBack(std::move(feeds));
-  // Every device gets as many buffers back as it gave.
-  for (size_t device = 1; device < devices_.size(); ++device) {
-    for (size_t i = 0; i < lent[device]; ++i) {
-      devices_[device].sum.GiveBack(total.TakeSpare());
-    }
-  }
+  LS_TRY(apply_->Run(apply_feeds_, apply_results_, info));
+  apply_feeds_.clear();
   return train::StepResult{apply_results_[0].values<float>()[0],
                            std::lround(apply_results_[1].values<float>()[0]),
                            request.batcher.step_samples(request.batch_step)};

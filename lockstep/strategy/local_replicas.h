@@ -1,20 +1,22 @@
 // LocalReplicas: the synchronous strategies as one process sees them. The replicas of a step that
-// it executes, all or some (CrossReplicaSum), are dealt out to its devices in contiguous runs; each
-// device executes its replicas one after another; what the op CrossReplicaSum marks is added in
-// tree order; the update runs once on the one copy of the variables that the devices share. The
-// result depends on the number of replicas, not on the number of devices or processes.
+// it executes, all or its member's of a group, are dealt out to its devices in contiguous runs;
+// each device executes its replicas one after another; what the op CrossReplicaSum marks is added
+// in tree order (BucketSums); the update runs once on the one copy of the variables that the
+// devices share. The result depends on the number of replicas, not on the number of devices or
+// processes.
 //
-// With one replica the whole step is one plan, and updates run inside it as soon as their gradient
-// exists.
+// With one replica in one process the whole step is one plan, and updates run inside it as soon as
+// their gradient exists.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "lockstep/collective/tree_sum.h"
 #include "lockstep/exec/session.h"
-#include "lockstep/strategy/cross_replica_sum.h"
+#include "lockstep/strategy/bucket_sums.h"
 #include "lockstep/strategy/worker_threads.h"
 #include "lockstep/train/program.h"
 #include "lockstep/train/step_runner.h"
@@ -22,14 +24,21 @@
 namespace lockstep::strategy {
 
 struct LocalReplicasOptions {
+  // What it is called; empty: one_device or mirrored, as the number of devices has it.
+  std::string name = {};
   int devices = 1;
   int threads_per_device = 1;
-  // Parts of a step: logical replicas times micro-batches. The batchers of all requests must have
-  // as many.
+  // Parts of a step in the whole job: logical replicas times micro-batches. The batchers of all
+  // requests must have as many.
   int replicas = 1;
   uint64_t seed = 0;
-  // Null: this process executes all replicas. Must outlive the strategy.
-  CrossReplicaSum* cross_replica_sum = nullptr;
+  // Null: this process executes all replicas. Otherwise those of its member; the group has as many
+  // replicas, and must outlive the strategy.
+  collective::Group* group = nullptr;
+  // Of the group's sums: BucketSumsOptions. They change no result.
+  size_t bucket_bytes = BucketSumsOptions().bucket_bytes;
+  std::chrono::milliseconds timeout = BucketSumsOptions().timeout;
+  bool overlap = true;
 };
 
 class LocalReplicas : public train::StepRunner {
@@ -68,16 +77,13 @@ class LocalReplicas : public train::StepRunner {
     std::shared_ptr<Buffer> features;
     std::shared_ptr<Buffer> labels;
     int64_t capacity = 0;
-    collective::TreeSum sum;
+    std::vector<Tensor> leaf;
   };
 
   Status Prepare();
-  data::BatchRange Parts() const;
-  // Of one device.
-  data::BatchRange PartsOf(int device) const;
-  Status AllocateParts(int device, DeviceState& state) const;
   Result<train::StepResult> RunFused(const train::StepRequest& request);
   Result<train::StepResult> RunParts(const train::StepRequest& request);
+  Status RunDevices(const train::StepRequest& request);
   Status RunDevice(const train::StepRequest& request, int device);
   // Fills features and labels of one part.
   Status LoadPart(const train::StepRequest& request, int part, DeviceState& state,
@@ -91,6 +97,7 @@ class LocalReplicas : public train::StepRunner {
   std::unique_ptr<WorkerThreads> threads_;
   std::vector<DeviceState> devices_;
   exec::Callable* fused_ = nullptr;
+  std::unique_ptr<BucketSums> sums_;
   exec::Callable* apply_ = nullptr;
   Tensor global_count_;
   Tensor learning_rate_;

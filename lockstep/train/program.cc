@@ -89,12 +89,15 @@ Result<std::vector<GradientAndVariable>> SummedGradients(Builder& b, const Graph
   const Value losses[] = {loss};
   LS_ASSIGN_OR_RETURN(const std::vector<Gradient> gradients, pass::Gradients(b, losses, trainable));
   std::vector<GradientAndVariable> pairs;
-  for (size_t i = 0; i < trainable.size(); ++i) {
+  // From the last layer to the first, as they come to be.
+  for (size_t i = trainable.size(); i-- > 0;) {
     const Value dense = pass::DenseGradient(b, gradients[i], trainable[i]);
     if (dense.valid()) {
       pairs.push_back({{op::CrossReplicaSum(b, dense), {}, {}}, trainable[i]});
     }
   }
+  // Those that add up over variables (norms) do so in the order of the model.
+  std::reverse(pairs.begin(), pairs.end());
   return pairs;
 }
 
@@ -119,11 +122,11 @@ Status BuildTrainGraph(const model::ModelFn& model, const ProgramOptions& option
   const op::CrossEntropy cross_entropy =
       op::SparseSoftmaxCrossEntropyWithLogits(b, logits, train.labels, options.label_smoothing);
   const Value loss = op::Div(b, op::ReduceSum(b, cross_entropy.loss), train.global_count);
+  train.loss = op::CrossReplicaSum(b, loss);
+  train.correct = op::CrossReplicaSum(b, CountCorrect(b, logits, train.labels));
   LS_TRY(b.status());
   LS_ASSIGN_OR_RETURN(std::vector<GradientAndVariable> gradients,
                       SummedGradients(b, *train.graph, loss));
-  train.loss = op::CrossReplicaSum(b, loss);
-  train.correct = op::CrossReplicaSum(b, CountCorrect(b, logits, train.labels));
   gradients = ClipGradients(b, std::move(gradients), options.clip);
   Node* apply = ApplyGradients(b, options.optimizer, gradients, train.learning_rate, train.step);
   LS_TRY(b.status());

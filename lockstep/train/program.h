@@ -38,7 +38,7 @@ struct TrainGraph {
   Value learning_rate;  // float32 scalar
   Value step;           // float32 scalar, counted from 1
   // What each replica computes, and the sums over replicas that updates and metrics start from:
-  // pairs by index.
+  // pairs by index, in the order in which a replica has them.
   std::vector<Value> partials;
   std::vector<Value> sums;
   // Sums of the step: the mean loss, and the number of correctly classified samples.

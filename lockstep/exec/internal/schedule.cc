@@ -38,6 +38,13 @@ class Scheduler {
   // Steps that follow `step` by the program, itself included.
   std::vector<bool> Followers(int step) const;
   Result<std::vector<int>> Order() const;
+
+  // An update or a fetch: what it reads is mostly not needed any more.
+  bool FreesMemory(const PlanStep& step) const {
+    return step.written_inputs != 0 ||
+           (!step.outputs.empty() && plan_.value(step.outputs[0]).storage == Storage::kFetch);
+  }
+
   // Other parts may wait for what stands early in this one.
   Status CheckRanks(const std::vector<int>& order) const;
 
@@ -150,11 +157,10 @@ Result<std::vector<int>> Scheduler::Order() const {
       ++waiting[static_cast<size_t>(next)];
     }
   }
-  // Updates first, then in order of creation; with transfers in the order of the graph.
+  // Updates and fetches first, then in order of creation; with transfers in the order of the graph.
   const auto priority = [&](int step) {
     const PlanStep& s = plan_.steps[static_cast<size_t>(step)];
-    return std::make_pair(plan_.has_transfers() ? s.rank : static_cast<int>(s.written_inputs == 0),
-                          step);
+    return std::make_pair(plan_.has_transfers() ? s.rank : static_cast<int>(!FreesMemory(s)), step);
   };
   const auto later = [&](int a, int b) { return priority(a) > priority(b); };
   std::priority_queue<int, std::vector<int>, decltype(later)> ready(later);

@@ -3,8 +3,8 @@
 // Besides producers and control inputs, variables order steps: whoever reads a variable and does
 // not follow one of its writers (by data or control) runs before that writer. So all reads of a
 // step see the values from before the step unless the program says otherwise, whatever the order of
-// the nodes. Updates run as soon as they may, which frees their gradients. A plan with transfers
-// keeps to the order of its graph, which other parts of the placed graph rely on.
+// the nodes. Updates and fetches run as soon as they may, which frees what they read. A plan with
+// transfers keeps to the order of its graph, which other parts of the placed graph rely on.
 #pragma once
 
 #include <vector>
