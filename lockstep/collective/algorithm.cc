@@ -8,10 +8,11 @@
 namespace lockstep::collective {
 namespace {
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 4> kNames = {{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 5> kNames = {{
     {Algorithm::kAuto, "auto"},
     {Algorithm::kGather, "gather"},
     {Algorithm::kPairwise, "pairwise"},
+    {Algorithm::kHalvingDoubling, "halving_doubling"},
     {Algorithm::kShared, "shared"},
 }};
 

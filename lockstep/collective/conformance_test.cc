@@ -1,6 +1,7 @@
 // The suite of collective calls over the simulated network and over shared memory.
 #include "lockstep/collective/testing/conformance.h"
 
+#include "lockstep/collective/testing/reference.h"
 #include "lockstep/net/sim/sim_network.h"
 #include "lockstep/net/testing/local_cluster.h"
 
@@ -51,16 +52,8 @@ std::unique_ptr<TestCluster> Shm(int num_tasks) {
   return net::testing::MakeLocalCluster(num_tasks, {{net::LinkKind::kShm, net::ShmFactory({})}});
 }
 
-// Under a sanitizer everything takes ten times as long.
 std::vector<int> VirtualMembers() {
-#if defined(LS_THREAD_SANITIZER) || defined(__SANITIZE_ADDRESS__)
-  return {1, 2, 3, 5};
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return {1, 2, 3, 5};
-#endif
-#endif
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  return kSanitized ? std::vector{1, 2, 3, 4, 5} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 9};
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, CollectiveConformance,

@@ -160,6 +160,8 @@ class Group::Impl {
     switch (internal::ChooseAlgorithm(run)) {
       case Algorithm::kPairwise:
         return internal::RunPairwise(run);
+      case Algorithm::kHalvingDoubling:
+        return internal::RunHalvingDoubling(run);
       case Algorithm::kShared:
         return internal::RunShared(run);
       case Algorithm::kAuto:

@@ -44,6 +44,9 @@ Status RunGather(CallRun& run);
 // all_reduce and reduce (Algorithm::kPairwise).
 Status RunPairwise(CallRun& run);
 
+// all_reduce and reduce, where group.balanced (Algorithm::kHalvingDoubling).
+Status RunHalvingDoubling(CallRun& run);
+
 // Reductions, where io.shared_memory() is there (Algorithm::kShared).
 Status RunShared(CallRun& run);
 

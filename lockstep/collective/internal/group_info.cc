@@ -13,19 +13,31 @@ std::vector<size_t> FirstNodes(const ReplicaMap& map) {
   return first;
 }
 
+bool IsBalanced(const ReplicaMap& map) {
+  int size = 1;
+  for (; size <= map.members(); size *= 2) {
+    for (int first = 0; first + size <= map.members(); first += size) {
+      const int64_t begin = map.range(first).begin;
+      const int64_t end = map.range(first + size - 1).end;
+      if (NodesOf(begin, end, map.replicas()).size() != 1) {
+        return false;
+      }
+    }
+  }
+  return size == 2 * map.members();
+}
+
 }  // namespace
 
 GroupInfo::GroupInfo(net::Transport& group_transport, std::string group_name, uint64_t group_scope,
                      std::vector<net::PeerId> group_tasks, int self_member, int64_t replicas)
-    : transport(group_transport),
+    : MemberList{group_transport, group_scope, std::move(group_tasks), self_member},
       name(std::move(group_name)),
-      scope(group_scope),
-      tasks(std::move(group_tasks)),
-      self(self_member),
       map(replicas, static_cast<int>(tasks.size())),
       nodes(map.all_nodes()),
       first_node(FirstNodes(map)),
-      tree(nodes, replicas) {}
+      tree(nodes, replicas),
+      balanced(IsBalanced(map)) {}
 
 std::vector<const void*> AllNodes(const GroupInfo& group, std::span<const void* const> mine,
                                   std::span<const void* const> received) {

@@ -51,7 +51,7 @@ struct Operations::State {
   std::set<int> not_taken LS_GUARDED_BY(mu);
 };
 
-Operations::Operations(const GroupInfo& group, const Deadline& deadline, std::string what)
+Operations::Operations(const MemberList& group, const Deadline& deadline, std::string what)
     : group_(group),
       deadline_(deadline),
       start_(group.transport.progress().Now()),

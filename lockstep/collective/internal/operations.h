@@ -19,7 +19,7 @@ class Operations {
  public:
   // `deadline` is that of all of them. `what` is said of members of whom nothing came in time, such
   // as "did not come".
-  Operations(const GroupInfo& group, const Deadline& deadline, std::string what);
+  Operations(const MemberList& group, const Deadline& deadline, std::string what);
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
   ~Operations();
@@ -36,7 +36,7 @@ class Operations {
  private:
   struct State;
 
-  const GroupInfo& group_;
+  const MemberList& group_;
   const Deadline deadline_;
   const Deadline::Clock::time_point start_;
   const std::string what_;

@@ -14,7 +14,7 @@ namespace {
 
 // Of messages that wake a member. The same in all steps: one may wake from a later sleep than it
 // was sent for, which then goes on.
-net::MessageKey WakeKey(const GroupInfo& group) {
+net::MessageKey WakeKey(const MemberList& group) {
   return {.scope = group.scope, .step = 0, .item = UINT64_MAX};
 }
 
@@ -46,7 +46,7 @@ struct SharedMemory::Block {
   alignas(64) std::byte staging[2][kStagingBytes];
 };
 
-Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(const GroupInfo& group) {
+Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(const MemberList& group) {
   if (group.members() > kMaxMembers) {
     return Unimplemented(
         fmt::format("{} members: at most {} share memory", group.members(), kMaxMembers));
@@ -63,7 +63,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(const GroupInfo& grou
   return std::make_unique<SharedMemory>(Private(), group, std::move(block));
 }
 
-SharedMemory::SharedMemory(Private, const GroupInfo& group, std::shared_ptr<net::Region> block)
+SharedMemory::SharedMemory(Private, const MemberList& group, std::shared_ptr<net::Region> block)
     : group_(group), blocks_(static_cast<size_t>(group.members())) {
   blocks_[static_cast<size_t>(group.self)] = std::move(block);
 }

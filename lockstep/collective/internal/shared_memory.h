@@ -59,8 +59,8 @@ class SharedMemory {
   static constexpr int kMaxMembers = 64;
 
   // Unimplemented where this task cannot share memory with all others. `group` must outlive it.
-  static Result<std::unique_ptr<SharedMemory>> Create(const GroupInfo& group);
-  SharedMemory(Private, const GroupInfo& group, std::shared_ptr<net::Region> block);
+  static Result<std::unique_ptr<SharedMemory>> Create(const MemberList& group);
+  SharedMemory(Private, const MemberList& group, std::shared_ptr<net::Region> block);
 
   // Of this member's block.
   uint64_t region_number() const { return blocks_[static_cast<size_t>(group_.self)]->number(); }
@@ -111,7 +111,7 @@ class SharedMemory {
   // Waits for the reason why a member is broken, which is on its way.
   Status CauseFrom(int member, const Deadline& deadline, const char* what);
 
-  const GroupInfo& group_;
+  const MemberList& group_;
   uint64_t step_ = 0;
   std::vector<std::shared_ptr<net::Region>> blocks_;                          // by member
   std::map<std::pair<int, uint64_t>, std::shared_ptr<net::Region>> regions_;  // by member, number

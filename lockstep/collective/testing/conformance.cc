@@ -20,7 +20,7 @@ constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                              DType::kInt64};
 constexpr int64_t kReplicas[] = {1, 2, 5, 8, 17};
 constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kGather, Algorithm::kPairwise,
-                                     Algorithm::kShared};
+                                     Algorithm::kHalvingDoubling, Algorithm::kShared};
 
 std::unique_ptr<Group> MakeGroup(net::Transport& transport, const std::string& name,
                                  std::vector<net::PeerId> tasks, int64_t replicas) {

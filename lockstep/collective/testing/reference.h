@@ -12,6 +12,19 @@ namespace lockstep::collective::testing {
 
 using Bytes = std::vector<std::byte>;
 
+// Under a sanitizer everything takes ten times as long.
+#if defined(LS_THREAD_SANITIZER) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // One reduction with its expected result.
 struct ReductionCase {
   CallSpec spec;
