@@ -8,11 +8,12 @@
 namespace lockstep::collective {
 namespace {
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 5> kNames = {{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 6> kNames = {{
     {Algorithm::kAuto, "auto"},
     {Algorithm::kGather, "gather"},
     {Algorithm::kPairwise, "pairwise"},
     {Algorithm::kHalvingDoubling, "halving_doubling"},
+    {Algorithm::kTwoLevel, "two_level"},
     {Algorithm::kShared, "shared"},
 }};
 

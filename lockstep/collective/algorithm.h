@@ -7,6 +7,8 @@
 //                      gathered
 //   kHalvingDoubling   level by level along the tree, members exchange halves of what they hold;
 //                      the result comes back on the same way
+//   kTwoLevel          hosts with several members: within the hosts in shared memory, then between
+//                      them
 //   kShared            reductions between members of one host, in shared memory
 //
 // Which one is used follows from the call and the group alone, so that all members choose the same.
@@ -20,9 +22,9 @@
 
 namespace lockstep::collective {
 
-enum class Algorithm { kAuto, kGather, kPairwise, kHalvingDoubling, kShared };
+enum class Algorithm { kAuto, kGather, kPairwise, kHalvingDoubling, kTwoLevel, kShared };
 
-// "auto", "gather", "pairwise", "halving_doubling", "shared".
+// "auto", "gather", "pairwise", "halving_doubling", "two_level", "shared".
 std::string_view AlgorithmName(Algorithm algorithm);
 Result<Algorithm> ParseAlgorithm(std::string_view name);
 

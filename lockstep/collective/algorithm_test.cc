@@ -18,7 +18,8 @@ using std::chrono::seconds;
 using testing::ReductionCase;
 
 constexpr Algorithm kMessageAlgorithms[] = {Algorithm::kAuto, Algorithm::kGather,
-                                            Algorithm::kPairwise, Algorithm::kHalvingDoubling};
+                                            Algorithm::kPairwise, Algorithm::kHalvingDoubling,
+                                            Algorithm::kTwoLevel};
 
 net::SimOptions TasksOf(int members) {
   net::SimOptions options;
@@ -26,10 +27,12 @@ net::SimOptions TasksOf(int members) {
   return options;
 }
 
-// A group of all tasks of a network, without shared memory.
-std::unique_ptr<Group> MessageGroup(net::SimNetwork& network, net::PeerId task, int64_t replicas) {
+// A group of all tasks of a network, without shared memory, or with it on the given hosts.
+std::unique_ptr<Group> MakeGroup(net::SimNetwork& network, net::PeerId task, int64_t replicas,
+                                 std::vector<int> hosts = {}) {
   net::Transport& transport = network.transport(task);
-  GroupOptions options{.name = "all", .replicas = replicas, .shared_memory = false};
+  GroupOptions options{.name = "all", .replicas = replicas, .shared_memory = !hosts.empty()};
+  options.hosts = std::move(hosts);
   for (int member = 0; member < network.num_tasks(); ++member) {
     options.tasks.push_back(member);
   }
@@ -66,7 +69,7 @@ TEST(AlgorithmTest, TheTreeForEveryNumberOfReplicasAndMembers) {
           {.name = "r", .op = ReduceOp::kMean, .shape = Shape{13}}, replicas, members);
       net::SimNetwork network(TasksOf(members));
       net::RunTasks(network, [&](net::PeerId task) {
-        const auto group = MessageGroup(network, task, replicas);
+        const auto group = MakeGroup(network, task, replicas);
         ASSERT_NE(group, nullptr);
         for (const Algorithm algorithm : kMessageAlgorithms) {
           CallSpec spec = reduction.spec;
@@ -84,17 +87,56 @@ TEST(AlgorithmTest, TheTreeForEveryNumberOfReplicasAndMembers) {
   }
 }
 
+// Hosts of 1, 2 and 3 members in turn, from one of these on.
+std::vector<int> HostsOf(int members, int first) {
+  std::vector<int> hosts;
+  for (int host = 0; static_cast<int>(hosts.size()) < members; ++host) {
+    const int size = std::min((host + first) % 3 + 1, members - static_cast<int>(hosts.size()));
+    hosts.insert(hosts.end(), static_cast<size_t>(size), host);
+  }
+  return hosts;
+}
+
+TEST(AlgorithmTest, TheTreeForEveryNumberOfMembersOnSeveralHosts) {
+  for (int64_t replicas = 1; replicas <= 17; replicas += testing::kSanitized ? 8 : 2) {
+    for (int members = 3; members <= replicas + 1; ++members) {
+      const ReductionCase reduction = testing::MakeReductionCase(
+          {.name = "r", .op = ReduceOp::kMean, .shape = Shape{37}}, replicas, members);
+      net::SimNetwork network(TasksOf(members));
+      net::RunTasks(network, [&](net::PeerId task) {
+        const auto group =
+            MakeGroup(network, task, replicas, HostsOf(members, static_cast<int>(replicas % 3)));
+        ASSERT_NE(group, nullptr);
+        CallSpec spec = reduction.spec;
+        spec.algorithm = Algorithm::kTwoLevel;
+        testing::Bytes output(reduction.expected.size());
+        const Deadline deadline = network.transport(task).After(seconds(20));
+        const Status status =
+            group->Run(AllReduceCall(spec, InputsOf(reduction, *group), output.data()), deadline);
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        EXPECT_EQ(output, reduction.expected)
+            << fmt::format("{} replicas, {} members", replicas, members);
+      });
+    }
+  }
+}
+
 struct Sent {
   int64_t messages = 0;  // of a member, besides the meeting
   int64_t bytes = 0;     // of all of these
 };
 
 // What member 0 sends in an all-reduce of `elements` float32 by the algorithm, one node each.
-Sent SentBy(Algorithm algorithm, int members, int64_t elements) {
+Sent SentBy(Algorithm algorithm, int members, int64_t elements,
+            const std::vector<int>& hosts = {}) {
   net::SimNetwork network(TasksOf(members));
-  const auto total = [&network, members] {
+  const auto total = [&] {
     Sent sent;
     for (net::PeerId to = 1; to < members; ++to) {
+      // Within a host only those are woken who sleep.
+      if (!hosts.empty() && hosts[static_cast<size_t>(to)] == hosts[0]) {
+        continue;
+      }
       sent.messages += network.counts(0, to).messages;
       sent.bytes += network.counts(0, to).payload_bytes;
     }
@@ -103,7 +145,7 @@ Sent SentBy(Algorithm algorithm, int members, int64_t elements) {
   Sent before;
   Sent after;
   net::RunTasks(network, [&](net::PeerId task) {
-    const auto group = MessageGroup(network, task, members);
+    const auto group = MakeGroup(network, task, members, hosts);
     ASSERT_NE(group, nullptr);
     const auto run = [&](const CallSpec& spec) {
       std::vector<float> values(static_cast<size_t>(spec.shape.num_elements()));
@@ -149,6 +191,10 @@ TEST(AlgorithmTest, WhatIsSentIsWhatTheDocumentSays) {
   const Sent halving = SentBy(Algorithm::kHalvingDoubling, kMembers, kElements);
   EXPECT_EQ(halving.messages, 2 * 3);
   EXPECT_NEAR(halving.bytes, 2 * 7 * kBytes / 8, kDigits);
+  // Four hosts of two: each of the two sees to half the value.
+  const Sent levels = SentBy(Algorithm::kTwoLevel, kMembers, kElements, {0, 0, 1, 1, 2, 2, 3, 3});
+  EXPECT_EQ(levels.messages, 2 * 3);
+  EXPECT_NEAR(levels.bytes, 2 * 3 * (kBytes / 2) / 4, kDigits);
 }
 
 TEST(AlgorithmTest, TheRulesTakeTheAlgorithmForTheSize) {
@@ -156,6 +202,8 @@ TEST(AlgorithmTest, TheRulesTakeTheAlgorithmForTheSize) {
   EXPECT_EQ(SentBy(Algorithm::kAuto, 8, 1 << 14).messages, 2 * 3);  // halving_doubling
   EXPECT_EQ(SentBy(Algorithm::kAuto, 8, 1 << 17).messages, 2 * 7);  // pairwise
   EXPECT_EQ(SentBy(Algorithm::kAuto, 4, 1 << 14).messages, 2 * 3);  // pairwise
+  EXPECT_EQ(SentBy(Algorithm::kAuto, 4, 1 << 14, {0, 0, 1, 1}).messages, 2);      // two_level
+  EXPECT_EQ(SentBy(Algorithm::kAuto, 4, 1 << 14, {0, 1, 0, 1}).messages, 2 * 2);  // hosts are mixed
   EXPECT_EQ(SentBy(Algorithm::kHalvingDoubling, 6, 1 << 14).messages, 2 * 5);  // cannot: pairwise
 }
 

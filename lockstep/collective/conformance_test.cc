@@ -59,9 +59,11 @@ std::vector<int> VirtualMembers() {
 INSTANTIATE_TEST_SUITE_P(Links, CollectiveConformance,
                          ::testing::Values(Kind{"virtual", Virtual, VirtualMembers(), false, false},
                                            Kind{"memory", Virtual, VirtualMembers(), false},
+                                           Kind{"hosts", Virtual, {4, 5}, false, true, 2},
                                            Kind{"rough", Rough, {2, 5}, false, false},
                                            Kind{"realtime", RealTime, {2, 3}},
-                                           Kind{"shm", Shm, {2, 3}}),
+                                           Kind{"shm", Shm, {2, 3}},
+                                           Kind{"shm_hosts", Shm, {5}, true, true, 2}),
                          KindName);
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "lockstep/base/philox.h"
 #include "lockstep/collective/internal/algorithms.h"
+#include "lockstep/collective/internal/host_level.h"
 
 namespace lockstep::collective {
 
@@ -14,6 +16,8 @@ using internal::CallIo;
 using internal::CallQueue;
 using internal::CallRun;
 using internal::GroupInfo;
+using internal::HostLevel;
+using internal::MemberList;
 using internal::SharedMemory;
 using internal::SharedRegions;
 
@@ -24,8 +28,12 @@ std::string DescribeGroup(const net::Transport& transport, const GroupOptions& o
   for (const net::PeerId task : options.tasks) {
     tasks += fmt::format("{}{}", tasks.empty() ? "" : ", ", transport.task_name(task));
   }
-  return fmt::format("Create: group '{}' generation {} of {} with {} replicas", options.name,
-                     options.generation, tasks, options.replicas);
+  std::string text = fmt::format("Create: group '{}' generation {} of {} with {} replicas",
+                                 options.name, options.generation, tasks, options.replicas);
+  if (!options.hosts.empty()) {
+    text += fmt::format(" on hosts {}", fmt::join(options.hosts, ","));
+  }
+  return text;
 }
 
 Status CheckOptions(const net::Transport& transport, const GroupOptions& options) {
@@ -45,6 +53,10 @@ Status CheckOptions(const net::Transport& transport, const GroupOptions& options
   if (std::find(sorted.begin(), sorted.end(), transport.self()) == sorted.end()) {
     return InvalidArgument(fmt::format("group '{}': {} is no member", options.name,
                                        transport.task_name(transport.self())));
+  }
+  if (!options.hosts.empty() && options.hosts.size() != options.tasks.size()) {
+    return InvalidArgument(fmt::format("group '{}': hosts of {} members: there are {}",
+                                       options.name, options.hosts.size(), options.tasks.size()));
   }
   if (options.replicas < 0) {
     return InvalidArgument(fmt::format("group '{}': {} replicas", options.name, options.replicas));
@@ -72,12 +84,12 @@ class Group::Impl {
 
   const GroupInfo& info() const { return info_; }
 
-  const std::shared_ptr<CallQueue>& queue() const {
-    return queue_;
-  }  // Call 0: that all members create the same group, and whether they share memory.
+  const std::shared_ptr<CallQueue>& queue() const { return queue_; }
 
-  Status Meet(const std::string& description, bool shared_memory, const Deadline& deadline) {
-    const Status met = MeetAndMap(description, shared_memory, deadline);
+  // Call 0: that all members create the same group, and which of them share memory.
+  Status Meet(const std::string& description, const GroupOptions& options,
+              const Deadline& deadline) {
+    const Status met = MeetAndMap(description, options, deadline);
     return met.ok() ? met : Break(met).With("Group::Create");
   }
 
@@ -112,23 +124,59 @@ class Group::Impl {
     return io.Meet(parcels, slots);
   }
 
-  Status MeetAndMap(const std::string& description, bool shared_memory, const Deadline& deadline) {
-    CallIo io(info_, 0, description, deadline, nullptr);
-    std::unique_ptr<SharedMemory> memory;
-    if (shared_memory && info_.members() > 1) {
-      Result<std::unique_ptr<SharedMemory>> made = SharedMemory::Create(info_);
-      memory = made.ok() ? std::move(made).value() : nullptr;
+  // The first member, counted from 1, that is on the host of this one; 0 if this one does without
+  // shared memory.
+  uint64_t HostLeader(const GroupOptions& options) const {
+    int leader = options.shared_memory ? 0 : info_.members();
+    while (leader < info_.members() && !OnOneHost(options, leader)) {
+      ++leader;
     }
+    return leader < info_.members() ? static_cast<uint64_t>(leader) + 1 : 0;
+  }
+
+  bool OnOneHost(const GroupOptions& options, int member) const {
+    const auto at = static_cast<size_t>(member);
+    return SharedMemory::CanShare(info_, member) &&
+           (options.hosts.empty() ||
+            options.hosts[at] == options.hosts[static_cast<size_t>(info_.self)]);
+  }
+
+  Status MeetAndMap(const std::string& description, const GroupOptions& options,
+                    const Deadline& deadline) {
+    CallIo io(info_, 0, description, deadline, nullptr);
+    std::vector<uint64_t> leaders;
+    LS_TRY(Exchange(io, HostLeader(options), &leaders));
+    if (info_.members() == 1 || std::find(leaders.begin(), leaders.end(), 0) != leaders.end()) {
+      return OkStatus();
+    }
+    const bool one_host =
+        std::adjacent_find(leaders.begin(), leaders.end(), std::not_equal_to<>()) == leaders.end();
+    std::unique_ptr<HostLevel> hosts = one_host ? nullptr : HostLevel::Create(info_, leaders);
+    if (!one_host && hosts == nullptr) {
+      return OkStatus();
+    }
+    const MemberList& sharing = one_host ? info_ : hosts->local();
+    Result<std::unique_ptr<SharedMemory>> made = SharedMemory::Create(sharing);
+    std::unique_ptr<SharedMemory> memory = made.ok() ? std::move(made).value() : nullptr;
     std::vector<uint64_t> numbers;
     LS_TRY(Exchange(io, memory != nullptr ? memory->region_number() : 0, &numbers));
     if (std::find(numbers.begin(), numbers.end(), 0) != numbers.end()) {
       return OkStatus();
     }
     // Who cannot map is known to all before anybody counts on it.
-    const Status mapped = memory->Map(numbers, deadline);
+    const int first = one_host ? 0 : hosts->first_member(hosts->host());
+    const Status mapped = memory->Map(std::span<const uint64_t>(numbers).subspan(
+                                          static_cast<size_t>(first), sharing.tasks.size()),
+                                      deadline);
     LS_TRY(Exchange(io, mapped.ok() ? 1 : 0, &numbers));
-    if (std::find(numbers.begin(), numbers.end(), 0) == numbers.end()) {
+    if (std::find(numbers.begin(), numbers.end(), 0) != numbers.end()) {
+      return OkStatus();
+    }
+    if (one_host) {
       memory_ = std::move(memory);
+    } else {
+      hosts->memory = std::move(memory);
+      hosts_ = std::move(hosts);
     }
     return OkStatus();
   }
@@ -139,7 +187,12 @@ class Group::Impl {
     const uint64_t sequence = ++sequence_;
     const std::string description = Describe(call);
     CallIo io(info_, sequence, description, deadline, memory_.get());
-    CallRun run{.call = call, .group = info_, .io = io, .scratch = scratch_, .regions = regions_};
+    CallRun run{.call = call,
+                .group = info_,
+                .io = io,
+                .scratch = scratch_,
+                .regions = regions_,
+                .hosts = hosts_.get()};
     const Status ended = Carry(run);
     if (ended.ok()) {
       return ended;
@@ -162,6 +215,8 @@ class Group::Impl {
         return internal::RunPairwise(run);
       case Algorithm::kHalvingDoubling:
         return internal::RunHalvingDoubling(run);
+      case Algorithm::kTwoLevel:
+        return internal::RunTwoLevel(run);
       case Algorithm::kShared:
         return internal::RunShared(run);
       case Algorithm::kAuto:
@@ -176,6 +231,9 @@ class Group::Impl {
     const Status bare = internal::WithoutContext(why);
     if (memory_ != nullptr) {
       memory_->Break();
+    }
+    if (hosts_ != nullptr) {
+      hosts_->memory->Break();
     }
     info_.transport.AbortScope(info_.scope, bare);
     for (const net::PeerId task : info_.tasks) {
@@ -194,6 +252,7 @@ class Group::Impl {
   internal::Scratch scratch_;  // of the call that is running
   SharedRegions regions_;
   std::unique_ptr<SharedMemory> memory_;  // null: messages only
+  std::unique_ptr<HostLevel> hosts_;      // null: members are on one host, or on one each
   mutable Mutex mu_;
   Status broken_ LS_GUARDED_BY(mu_);
   std::shared_ptr<CallQueue> queue_;
@@ -211,7 +270,7 @@ Result<std::unique_ptr<Group>> Group::Create(net::Transport& transport, const Gr
   const auto self = std::find(checked.tasks.begin(), checked.tasks.end(), transport.self());
   auto impl = std::make_unique<Impl>(transport, checked, scope,
                                      static_cast<int>(self - checked.tasks.begin()));
-  LS_TRY(impl->Meet(DescribeGroup(transport, checked), checked.shared_memory, deadline));
+  LS_TRY(impl->Meet(DescribeGroup(transport, checked), checked, deadline));
   return std::make_unique<Group>(Token(), std::move(impl));
 }
 

@@ -40,6 +40,9 @@ struct GroupOptions {
   int64_t replicas = 0;                 // logical replicas, dealt out by ReplicaMap; one each if 0
   // Members of one host reduce in shared memory; if one says no, all do without.
   bool shared_memory = true;
+  // By member: which host it is on, if that is not to be taken from the links. Members share memory
+  // only if they have the same number here.
+  std::vector<int> hosts = {};
 };
 
 class Group {
@@ -88,7 +91,7 @@ class Group {
   // this task and says why: when it cannot go on, so that nobody waits for it.
   void Abort(const Status& why);
 
-  // True if the members reduce in shared memory.
+  // True if all members reduce in shared memory.
   bool shares_memory() const;
 
   // Why the group is broken, or OK.

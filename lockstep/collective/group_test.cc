@@ -67,19 +67,33 @@ class Outcomes {
   std::map<PeerId, Status> outcomes_ LS_GUARDED_BY(mu_);
 };
 
-// With and without shared memory.
-class GroupTest : public ::testing::TestWithParam<bool> {
+// What shares memory: nobody, all, or members of one host, of whom there are two.
+enum class Shared { kNone, kAll, kHosts };
+
+std::string SharedName(const ::testing::TestParamInfo<Shared>& info) {
+  return info.param == Shared::kNone ? "messages" : info.param == Shared::kAll ? "shared" : "hosts";
+}
+
+class GroupTest : public ::testing::TestWithParam<Shared> {
  protected:
   std::unique_ptr<Group> Create(SimNetwork& network, PeerId task) const {
     net::Transport& transport = network.transport(task);
+    GroupOptions options{
+        .name = "g", .tasks = All(network), .shared_memory = GetParam() != Shared::kNone};
+    for (const PeerId member : options.tasks) {
+      if (GetParam() == Shared::kHosts) {
+        options.hosts.push_back(member / 2);
+      }
+    }
     Result<std::unique_ptr<Group>> group =
-        Group::Create(transport, {.name = "g", .tasks = All(network), .shared_memory = GetParam()},
-                      transport.After(seconds(10)));
+        Group::Create(transport, options, transport.After(seconds(10)));
     EXPECT_TRUE(group.ok()) << group.status().ToString();
     if (!group.ok()) {
       return nullptr;
     }
-    EXPECT_EQ((*group)->shares_memory(), GetParam());
+    EXPECT_EQ(
+        (*group)->shares_memory(),
+        GetParam() == Shared::kAll || (GetParam() == Shared::kHosts && network.num_tasks() <= 2));
     return std::move(group).value();
   }
 
@@ -105,10 +119,11 @@ class GroupTest : public ::testing::TestWithParam<bool> {
 // Where members must send messages for something to happen to them.
 class MessageGroupTest : public GroupTest {};
 
-INSTANTIATE_TEST_SUITE_P(Memory, GroupTest, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "shared" : "messages"; });
-INSTANTIATE_TEST_SUITE_P(Memory, MessageGroupTest, ::testing::Values(false),
-                         [](const auto&) { return "messages"; });
+INSTANTIATE_TEST_SUITE_P(Memory, GroupTest,
+                         ::testing::Values(Shared::kNone, Shared::kAll, Shared::kHosts),
+                         SharedName);
+INSTANTIATE_TEST_SUITE_P(Memory, MessageGroupTest, ::testing::Values(Shared::kNone, Shared::kHosts),
+                         SharedName);
 
 TEST_P(GroupTest, ADifferenceIsAnErrorAtAllThatNamesBothSides) {
   std::vector<float> value(100);
@@ -218,7 +233,8 @@ TEST_P(MessageGroupTest, ALostMemberIsNamedAtOnce) {
   for (const Algorithm algorithm : {Algorithm::kGather, Algorithm::kPairwise}) {
     for (const int64_t message : {2, 3, 5, 7}) {
       SimNetwork network(Tasks(3));
-      network.KillTaskAtMessage(2, message);
+      // Members on several hosts send each other more when the group is made.
+      network.KillTaskAtMessage(2, GetParam() == Shared::kHosts ? message + 4 : message);
       Outcomes outcomes;
       RunEach(network, outcomes, [&](PeerId task, Group& group) {
         std::vector<float> value(30000);
@@ -298,9 +314,11 @@ TEST_P(GroupTest, OneThatDoesWithoutSharedMemoryMakesAllDoWithout) {
   SimNetwork network(Tasks(3));
   net::RunTasks(network, [&](PeerId task) {
     net::Transport& transport = network.transport(task);
-    auto group = Group::Create(
-        transport, {.name = "h", .tasks = All(network), .shared_memory = GetParam() && task != 1},
-        transport.After(seconds(10)));
+    auto group = Group::Create(transport,
+                               {.name = "h",
+                                .tasks = All(network),
+                                .shared_memory = GetParam() != Shared::kNone && task != 1},
+                               transport.After(seconds(10)));
     ASSERT_TRUE(group.ok()) << group.status().ToString();
     EXPECT_FALSE((*group)->shares_memory());
     EXPECT_TRUE((*group)->Run(BarrierCall("b"), transport.After(seconds(10))).ok());
@@ -356,6 +374,7 @@ TEST(CreateGroupTest, OptionsThatMakeNoSenseAreRefused) {
   refused({.name = "g", .tasks = {1}}, "task:0 is no member");
   refused({.name = "g", .tasks = {}}, "task:0 is no member");
   refused({.name = "g", .tasks = {0}, .replicas = -1}, "-1 replicas");
+  refused({.name = "g", .tasks = {0, 1}, .hosts = {0}}, "hosts of 1 members: there are 2");
 }
 
 TEST_P(GroupTest, AGroupOfAnotherGenerationFollowsABrokenOne) {

@@ -24,12 +24,15 @@ class Scratch {
   std::shared_ptr<Buffer> buffer_;
 };
 
+class HostLevel;
+
 struct CallRun {
   const Call& call;
   const GroupInfo& group;
   CallIo& io;
   Scratch& scratch;
   SharedRegions& regions;
+  HostLevel* hosts = nullptr;  // where two levels are of use
 
   size_t element_bytes() const { return DTypeSize(call.spec.dtype); }
 
@@ -49,6 +52,9 @@ Status RunHalvingDoubling(CallRun& run);
 
 // Reductions, where io.shared_memory() is there (Algorithm::kShared).
 Status RunShared(CallRun& run);
+
+// all_reduce and reduce, where `hosts` is there (Algorithm::kTwoLevel).
+Status RunTwoLevel(CallRun& run);
 
 // Which algorithm a call takes: the one that it asks for where that can carry it out.
 Algorithm ChooseAlgorithm(const CallRun& run);

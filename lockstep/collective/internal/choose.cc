@@ -28,6 +28,8 @@ constexpr Rule kRules[] = {
     {Algorithm::kShared, Links::kMemory, 1, kAnySize},
     // Up to here a member's messages to all others cost less than a second round of them.
     {Algorithm::kGather, Links::kAny, 1, size_t{32} << 10},
+    // Between hosts goes what a host holds, once.
+    {Algorithm::kTwoLevel, Links::kMessages, 3, kAnySize},
     // Messages of a slice each are small here: fewer ones in more rounds are cheaper.
     {Algorithm::kHalvingDoubling, Links::kMessages, 8, size_t{1} << 20},
     {Algorithm::kPairwise, Links::kAny, 1, kAnySize},
@@ -46,6 +48,8 @@ bool CanCarryOut(Algorithm algorithm, const CallRun& run) {
       return whole;
     case Algorithm::kHalvingDoubling:
       return whole && run.group.balanced;
+    case Algorithm::kTwoLevel:
+      return whole && run.hosts != nullptr;
     case Algorithm::kShared:
       return run.call.reduces() && run.io.shared_memory() != nullptr;
   }

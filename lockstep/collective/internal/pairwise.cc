@@ -5,36 +5,33 @@
 //
 // A slice is cut into segments. While one is combined the next ones arrive and earlier results
 // leave.
+#include "lockstep/collective/internal/pairwise.h"
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <span>
 
-#include "lockstep/collective/internal/algorithms.h"
-
 namespace lockstep::collective::internal {
 namespace {
 
-constexpr uint64_t kNodesStage = 1;
-constexpr uint64_t kResultsStage = 2;
 constexpr int64_t kSegmentBytes = int64_t{1} << 20;
 // Segments of the own slice that may be on their way at a time.
 constexpr int64_t kWindow = 4;
 
 class Pairwise {
  public:
-  explicit Pairwise(CallRun& run)
+  Pairwise(CallRun& run, const PairwisePlan& plan)
       : run_(run),
         call_(run.call),
-        group_(run.group),
+        plan_(plan),
         results_(run.group, run.io.deadline(), "did not send all of its part") {}
 
   Status Run() {
-    LS_TRY(run_.io.Meet({}, {}));
     SendNodes();
     ReceiveResults();
-    const int64_t segments = Segments(self());
+    const int64_t segments = Segments(plan_.self);
     LS_ASSIGN_OR_RETURN(
         received_,
         run_.scratch.Take(static_cast<size_t>(std::min(segments, kWindow)) * OtherNodes(),
@@ -55,26 +52,35 @@ class Pairwise {
   }
 
  private:
-  int self() const { return group_.self; }
+  uint64_t NodesStage() const { return plan_.first_stage; }
 
-  size_t OtherNodes() const { return group_.nodes.size() - group_.num_nodes(self()); }
+  uint64_t ResultsStage() const { return plan_.first_stage + 1; }
 
-  bool Needs(int member) const {
-    return call_.kind == CallKind::kAllReduce || member == call_.spec.root;
+  size_t participants() const { return plan_.participants.size(); }
+
+  size_t NumNodes(size_t participant) const {
+    return plan_.first_node[participant + 1] - plan_.first_node[participant];
   }
 
-  Part Slice(int member) const {
-    return EvenPart(call_.spec.shape.num_elements(), group_.members(), member);
+  size_t OtherNodes() const { return plan_.first_node.back() - NumNodes(plan_.self); }
+
+  bool Needs(size_t participant) const {
+    return plan_.root < 0 || participant == static_cast<size_t>(plan_.root);
+  }
+
+  Part Slice(size_t participant) const {
+    return EvenPart(plan_.elements, static_cast<int>(participants()),
+                    static_cast<int>(participant));
   }
 
   int64_t SegmentElements() const { return kSegmentBytes / static_cast<int64_t>(size_); }
 
-  int64_t Segments(int member) const {
-    return (Slice(member).count + SegmentElements() - 1) / SegmentElements();
+  int64_t Segments(size_t participant) const {
+    return (Slice(participant).count + SegmentElements() - 1) / SegmentElements();
   }
 
-  Part Segment(int member, int64_t segment) const {
-    const Part slice = Slice(member);
+  Part Segment(size_t participant, int64_t segment) const {
+    const Part slice = Slice(participant);
     const int64_t begin = segment * SegmentElements();
     return {slice.begin + begin, std::min(SegmentElements(), slice.count - begin)};
   }
@@ -85,8 +91,8 @@ class Pairwise {
 
   // Where the result of a segment goes: into the output, or into scratch memory of who has none.
   void* Result(const Part& part, int64_t segment) {
-    if (Needs(self())) {
-      return static_cast<std::byte*>(call_.output) + Offset(part);
+    if (Needs(plan_.self)) {
+      return static_cast<std::byte*>(plan_.output) + Offset(part);
     }
     std::vector<std::byte>& own = sent_results_[static_cast<size_t>(segment)];
     own.resize(Bytes(part));
@@ -96,15 +102,16 @@ class Pairwise {
   void SendNodes() {
     for (int64_t segment = 0;; ++segment) {
       bool any = false;
-      for (int member = 0; member < group_.members(); ++member) {
-        if (member == self() || segment >= Segments(member)) {
+      for (size_t other = 0; other < participants(); ++other) {
+        if (other == plan_.self || segment >= Segments(other)) {
           continue;
         }
         any = true;
-        const Part part = Segment(member, segment);
-        for (const void* node : call_.inputs) {
-          run_.io.Send(kNodesStage,
-                       {member, static_cast<const std::byte*>(node) + Offset(part), Bytes(part)},
+        const Part part = Segment(other, segment);
+        for (const void* node : plan_.inputs) {
+          run_.io.Send(NodesStage(),
+                       {plan_.participants[other],
+                        static_cast<const std::byte*>(node) + Offset(part), Bytes(part)},
                        results_);
         }
       }
@@ -115,58 +122,64 @@ class Pairwise {
   }
 
   void ReceiveResults() {
-    sent_results_.resize(Needs(self()) ? 0 : static_cast<size_t>(Segments(self())));
-    for (int member = 0; member < group_.members() && Needs(self()); ++member) {
-      for (int64_t segment = 0; member != self() && segment < Segments(member); ++segment) {
-        const Part part = Segment(member, segment);
-        run_.io.Receive(kResultsStage,
-                        {member, static_cast<std::byte*>(call_.output) + Offset(part), Bytes(part)},
+    sent_results_.resize(Needs(plan_.self) ? 0 : static_cast<size_t>(Segments(plan_.self)));
+    for (size_t other = 0; other < participants() && Needs(plan_.self); ++other) {
+      for (int64_t segment = 0; other != plan_.self && segment < Segments(other); ++segment) {
+        const Part part = Segment(other, segment);
+        run_.io.Receive(ResultsStage(),
+                        {plan_.participants[other],
+                         static_cast<std::byte*>(plan_.output) + Offset(part), Bytes(part)},
                         results_);
       }
     }
   }
 
-  // Of the other members' nodes of a segment.
+  // Of the other participants' nodes of a segment.
   std::span<void* const> Received(int64_t segment) const {
     return std::span(received_).subspan(static_cast<size_t>(segment % kWindow) * OtherNodes(),
                                         OtherNodes());
   }
 
   void ReceiveNodes(int64_t segment) {
-    arriving_.push_back(
-        std::make_unique<Operations>(group_, run_.io.deadline(), "did not send all of its part"));
-    const size_t bytes = Bytes(Segment(self(), segment));
+    arriving_.push_back(std::make_unique<Operations>(run_.group, run_.io.deadline(),
+                                                     "did not send all of its part"));
+    const size_t bytes = Bytes(Segment(plan_.self, segment));
     size_t next = 0;
-    for (int member = 0; member < group_.members(); ++member) {
-      for (size_t node = 0; member != self() && node < group_.num_nodes(member); ++node) {
-        run_.io.Receive(kNodesStage, {member, Received(segment)[next++], bytes}, *arriving_.back());
+    for (size_t other = 0; other < participants(); ++other) {
+      for (size_t node = 0; other != plan_.self && node < NumNodes(other); ++node) {
+        run_.io.Receive(NodesStage(), {plan_.participants[other], Received(segment)[next++], bytes},
+                        *arriving_.back());
       }
     }
   }
 
   void CombineSegment(int64_t segment) {
-    const Part part = Segment(self(), segment);
-    std::vector<const void*> own;
-    for (const void* node : call_.inputs) {
-      own.push_back(static_cast<const std::byte*>(node) + Offset(part));
+    const Part part = Segment(plan_.self, segment);
+    const std::span<void* const> received = Received(segment);
+    const auto before = static_cast<std::ptrdiff_t>(plan_.first_node[plan_.self]);
+    std::vector<const void*> nodes(received.begin(), received.begin() + before);
+    for (const void* node : plan_.inputs) {
+      nodes.push_back(static_cast<const std::byte*>(node) + Offset(part));
     }
-    const std::vector<const void*> received(Received(segment).begin(), Received(segment).end());
+    nodes.insert(nodes.end(), received.begin() + before, received.end());
     result_ = Result(part, segment);
-    group_.tree.ReduceAll(call_.spec.op, call_.spec.dtype, AllNodes(group_, own, received),
+    plan_.tree->ReduceAll(call_.spec.op, call_.spec.dtype, nodes,
                           std::span<void* const>(&result_, 1), part.count);
   }
 
   void SendResult(int64_t segment) {
-    for (int member = 0; member < group_.members(); ++member) {
-      if (member != self() && Needs(member)) {
-        run_.io.Send(kResultsStage, {member, result_, Bytes(Segment(self(), segment))}, results_);
+    for (size_t other = 0; other < participants(); ++other) {
+      if (other != plan_.self && Needs(other)) {
+        run_.io.Send(ResultsStage(),
+                     {plan_.participants[other], result_, Bytes(Segment(plan_.self, segment))},
+                     results_);
       }
     }
   }
 
   CallRun& run_;
   const Call& call_;
-  const GroupInfo& group_;
+  const PairwisePlan& plan_;
   const size_t size_ = run_.element_bytes();
   std::vector<void*> received_;  // by window, then node
   std::vector<std::vector<std::byte>> sent_results_;
@@ -178,8 +191,24 @@ class Pairwise {
 
 }  // namespace
 
+Status ReducePairwise(CallRun& run, const PairwisePlan& plan) {
+  return Pairwise(run, plan).Run();
+}
+
 Status RunPairwise(CallRun& run) {
-  return Pairwise(run).Run();
+  LS_TRY(run.io.Meet({}, {}));
+  PairwisePlan plan;
+  for (int member = 0; member < run.group.members(); ++member) {
+    plan.participants.push_back(member);
+  }
+  plan.self = static_cast<size_t>(run.group.self);
+  plan.first_node = run.group.first_node;
+  plan.tree = &run.group.tree;
+  plan.root = run.call.kind == CallKind::kReduce ? run.call.spec.root : -1;
+  plan.elements = run.call.spec.shape.num_elements();
+  plan.inputs = run.call.inputs;
+  plan.output = run.call.output;
+  return ReducePairwise(run, plan);
 }
 
 }  // namespace lockstep::collective::internal

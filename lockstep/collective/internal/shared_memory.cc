@@ -46,16 +46,20 @@ struct SharedMemory::Block {
   alignas(64) std::byte staging[2][kStagingBytes];
 };
 
+bool SharedMemory::CanShare(const MemberList& group, int member) {
+  const Result<net::LinkKind> kind = group.transport.link_kind(group.task(member));
+  return kind.ok() && (*kind == net::LinkKind::kSelf || *kind == net::LinkKind::kSim ||
+                       *kind == net::LinkKind::kShm);
+}
+
 Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(const MemberList& group) {
   if (group.members() > kMaxMembers) {
     return Unimplemented(
         fmt::format("{} members: at most {} share memory", group.members(), kMaxMembers));
   }
-  for (const net::PeerId task : group.tasks) {
-    LS_ASSIGN_OR_RETURN(const net::LinkKind kind, group.transport.link_kind(task));
-    if (kind != net::LinkKind::kSelf && kind != net::LinkKind::kSim &&
-        kind != net::LinkKind::kShm) {
-      return Unimplemented(fmt::format("{} is on another host", group.transport.task_name(task)));
+  for (int member = 0; member < group.members(); ++member) {
+    if (!CanShare(group, member)) {
+      return Unimplemented(fmt::format("{} is on another host", group.task_name(member)));
     }
   }
   LS_ASSIGN_OR_RETURN(std::shared_ptr<net::Region> block,

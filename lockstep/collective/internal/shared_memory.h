@@ -58,6 +58,9 @@ class SharedMemory {
  public:
   static constexpr int kMaxMembers = 64;
 
+  // Whether the links allow it.
+  static bool CanShare(const MemberList& group, int member);
+
   // Unimplemented where this task cannot share memory with all others. `group` must outlive it.
   static Result<std::unique_ptr<SharedMemory>> Create(const MemberList& group);
   SharedMemory(Private, const MemberList& group, std::shared_ptr<net::Region> block);

@@ -130,37 +130,16 @@ class SharedReduce {
                           std::span<void* const>(&output, 1), end - begin);
   }
 
-  // Where the buffers of this member lie; region 0 where peers cannot reach them.
   void Announce() {
-    Announcement& mine = memory_.next_announcement();
-    mine.nodes[0] = {};
-    mine.output = {};
-    if (call_.inputs.size() > kMaxSharedNodes) {
-      return;
-    }
-    for (size_t node = 0; node < call_.inputs.size(); ++node) {
-      mine.nodes[node] =
-          run_.regions.Find(call_.inputs[node], run_.bytes()).value_or(SharedPlace());
-    }
-    if (Needed(self()).count > 0) {
-      mine.output =
-          run_.regions.Find(call_.output, Bytes(Needed(self()).count)).value_or(SharedPlace());
-    }
+    AnnounceBuffers(memory_.next_announcement(), run_.regions, call_.inputs, run_.bytes(),
+                    call_.output, Bytes(Needed(self()).count));
   }
 
   bool AllAnnounced() const {
     for (int member = 0; member < group_.members(); ++member) {
-      const Announcement& theirs = memory_.announcement(member);
-      if (group_.num_nodes(member) > kMaxSharedNodes) {
-        return false;
-      }
-      for (size_t node = 0; node < group_.num_nodes(member); ++node) {
-        if (theirs.nodes[node].region == 0) {
-          return false;
-        }
-      }
       const bool written = call_.kind != CallKind::kReduceScatter && Needed(member).count > 0;
-      if (written && theirs.output.region == 0) {
+      if (!NodesAnnounced(memory_.announcement(member), group_.num_nodes(member)) ||
+          (written && memory_.announcement(member).output.region == 0)) {
         return false;
       }
     }

@@ -31,4 +31,26 @@ std::optional<SharedPlace> SharedRegions::Find(const void* data, size_t bytes) {
   return SharedPlace{region->number(), offset};
 }
 
+void AnnounceBuffers(Announcement& mine, SharedRegions& regions,
+                     std::span<const void* const> inputs, size_t input_bytes, const void* output,
+                     size_t output_bytes) {
+  mine.nodes[0] = {};
+  mine.output = {};
+  if (inputs.size() > kMaxSharedNodes) {
+    return;
+  }
+  for (size_t node = 0; node < inputs.size(); ++node) {
+    mine.nodes[node] = regions.Find(inputs[node], input_bytes).value_or(SharedPlace());
+  }
+  if (output_bytes > 0) {
+    mine.output = regions.Find(output, output_bytes).value_or(SharedPlace());
+  }
+}
+
+bool NodesAnnounced(const Announcement& theirs, size_t nodes) {
+  return nodes <= kMaxSharedNodes &&
+         std::all_of(theirs.nodes, theirs.nodes + nodes,
+                     [](const SharedPlace& place) { return place.region != 0; });
+}
+
 }  // namespace lockstep::collective::internal

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "lockstep/base/mutex.h"
 #include "lockstep/collective/internal/shared_memory.h"
@@ -26,5 +27,14 @@ class SharedRegions {
   Mutex mu_;
   std::map<const std::byte*, std::weak_ptr<net::Region>> regions_ LS_GUARDED_BY(mu_);
 };
+
+// Writes where the buffers of this member lie: region 0 where peers cannot reach them. Each input
+// has `input_bytes`.
+void AnnounceBuffers(Announcement& mine, SharedRegions& regions,
+                     std::span<const void* const> inputs, size_t input_bytes, const void* output,
+                     size_t output_bytes);
+
+// Whether peers can reach all nodes of a member that has so many.
+bool NodesAnnounced(const Announcement& theirs, size_t nodes);
 
 }  // namespace lockstep::collective::internal

@@ -19,18 +19,22 @@ constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, Re
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32,
                              DType::kInt64};
 constexpr int64_t kReplicas[] = {1, 2, 5, 8, 17};
-constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kGather, Algorithm::kPairwise,
-                                     Algorithm::kHalvingDoubling, Algorithm::kShared};
+constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto,     Algorithm::kGather,
+                                     Algorithm::kPairwise, Algorithm::kHalvingDoubling,
+                                     Algorithm::kTwoLevel, Algorithm::kShared};
 
 std::unique_ptr<Group> MakeGroup(net::Transport& transport, const std::string& name,
                                  std::vector<net::PeerId> tasks, int64_t replicas) {
+  const Kind& kind = CollectiveConformance::GetParam();
+  GroupOptions options{.name = name,
+                       .tasks = std::move(tasks),
+                       .replicas = replicas,
+                       .shared_memory = kind.shared_memory};
+  for (size_t member = 0; member < options.tasks.size() && kind.members_per_host > 0; ++member) {
+    options.hosts.push_back(static_cast<int>(member) / kind.members_per_host);
+  }
   Result<std::unique_ptr<Group>> group =
-      Group::Create(transport,
-                    {.name = name,
-                     .tasks = std::move(tasks),
-                     .replicas = replicas,
-                     .shared_memory = CollectiveConformance::GetParam().shared_memory},
-                    transport.After(seconds(20)));
+      Group::Create(transport, options, transport.After(seconds(20)));
   EXPECT_TRUE(group.ok()) << group.status().ToString();
   return group.ok() ? std::move(group).value() : nullptr;
 }

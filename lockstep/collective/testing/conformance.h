@@ -20,6 +20,7 @@ struct Kind {
   std::vector<int> members;  // numbers of members to test with
   bool threads = true;       // calls may be started in the background
   bool shared_memory = true;
+  int members_per_host = 0;  // as the links have it if 0
 };
 
 inline void PrintTo(const Kind& kind, std::ostream* out) {
