@@ -6,7 +6,6 @@
 #include "lockstep/cli/checkpoints.h"
 #include "lockstep/cli/outputs.h"
 #include "lockstep/train/state_hash.h"
-#include "lockstep/train/summary.h"
 
 namespace lockstep::cli {
 
@@ -19,9 +18,10 @@ Outcome Evaluate(const EvaluateFlags& flags) {
                 AtKey(InvalidArgument("data.test_samples is 0: there is nothing to measure"),
                       job.config, "data.test_samples"));
   }
-  if (outcome.status.ok() && !flags.summary_path.empty()) {
-    outcome =
-        CheckSummaryPath(flags.summary_path, {flags.job.config_path, job.config, flags.checkpoint});
+  std::unique_ptr<train::SummaryFile> summary_file;
+  if (outcome.status.ok()) {
+    outcome = OpenSummary(flags.summary_path, {flags.job.config_path, job.config, flags.checkpoint},
+                          summary_file);
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job);
@@ -53,7 +53,7 @@ Outcome Evaluate(const EvaluateFlags& flags) {
                             metrics->samples, metrics->loss, metrics->accuracy,
                             metrics->top5_accuracy));
   }
-  if (!flags.summary_path.empty()) {
+  if (summary_file != nullptr) {
     train::Summary summary;
     summary.model = job.config.model.name;
     summary.strategy = job.strategy->name();
@@ -63,7 +63,7 @@ Outcome Evaluate(const EvaluateFlags& flags) {
     summary.test_accuracy = metrics->accuracy;
     summary.peak_rss_bytes = train::PeakRssBytes();
     summary.params_sha256 = *hash;
-    if (Status status = train::WriteSummary(summary, flags.summary_path); !status.ok()) {
+    if (Status status = summary_file->Write(summary); !status.ok()) {
       return Fail(ExitCode::kOther, std::move(status));
     }
   }

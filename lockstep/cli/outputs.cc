@@ -82,8 +82,19 @@ Status CheckPathOfSummary(const std::string& path, const RunFiles& files) {
 
 }  // namespace
 
-Outcome CheckSummaryPath(const std::string& path, const RunFiles& files) {
+Outcome OpenSummary(const std::string& path, const RunFiles& files,
+                    std::unique_ptr<train::SummaryFile>& summary) {
+  if (path.empty()) {
+    return Done();
+  }
   Status status = CheckPathOfSummary(path, files);
+  if (status.ok()) {
+    Result<std::unique_ptr<train::SummaryFile>> opened = train::SummaryFile::Open(path);
+    status = opened.status();
+    if (opened.ok()) {
+      summary = std::move(opened).value();
+    }
+  }
   return status.ok() ? Done() : Fail(CodeOfOutput(status), status.With("--summary"));
 }
 

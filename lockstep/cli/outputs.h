@@ -1,11 +1,13 @@
-// Whether the file that a run writes at its end can be written, and is nobody else's. Nothing is
-// made or changed; what happens to the disk in between is seen when it is written.
+// Whether the file that a run writes at its end can be written, and is nobody else's. What happens
+// to the disk in between is seen when it is written.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "lockstep/cli/command.h"
 #include "lockstep/train/config.h"
+#include "lockstep/train/summary_file.h"
 
 namespace lockstep::cli {
 
@@ -17,10 +19,11 @@ struct RunFiles {
   std::string checkpoints;
 };
 
-// The folder of the file must exist and be writable. The file itself may exist, but must be a
-// regular file that the run neither reads nor writes otherwise. What the user can mend by giving
-// another path is a usage error.
-Outcome CheckSummaryPath(const std::string& path, const RunFiles& files);
+// The folder of the file must exist and be writable. The file itself may exist, but must be an
+// older summary that the run neither reads nor writes otherwise, and no other run's. What the user
+// can mend by giving another path is a usage error. An empty path leaves `summary` empty.
+Outcome OpenSummary(const std::string& path, const RunFiles& files,
+                    std::unique_ptr<train::SummaryFile>& summary);
 
 // The exit code for a path that was given for output and cannot be used.
 ExitCode CodeOfOutput(const Status& status);

@@ -13,7 +13,6 @@
 #include "lockstep/cli/signals.h"
 #include "lockstep/observe/terminal.h"
 #include "lockstep/train/state_hash.h"
-#include "lockstep/train/summary.h"
 
 namespace lockstep::cli {
 namespace {
@@ -74,6 +73,14 @@ void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
   }
 }
 
+// What the run writes to, and has for itself until its end.
+struct RunOutputs {
+  // Null for none.
+  std::unique_ptr<train::RunFolder> folder;
+  // May be in that folder, so it goes first. Null for none.
+  std::unique_ptr<train::SummaryFile> summary;
+};
+
 // Stopped before anything was done.
 Outcome Interrupted(const TrainFlags& flags) {
   if (!flags.quiet) {
@@ -82,16 +89,16 @@ Outcome Interrupted(const TrainFlags& flags) {
   return {OkStatus(), ExitCode::kInterrupted};
 }
 
-Outcome Finish(const TrainFlags& flags, train::RunFolder* run, Job& job,
-               const train::FitResult& fit, train::Summary summary) {
+Outcome Finish(const TrainFlags& flags, RunOutputs& outputs, Job& job, const train::FitResult& fit,
+               train::Summary summary) {
   if (fit.steps == 0 && fit.stopped_early) {
     return Interrupted(flags);
   }
   if (fit.steps == 0 && !flags.quiet) {
     PrintOutput(fmt::format("nothing left to do: {} steps were done before\n", fit.end.step));
   }
-  if (run != nullptr && fit.steps > 0) {
-    Status saved = SaveJob(*run, job, fit);
+  if (outputs.folder != nullptr && fit.steps > 0) {
+    Status saved = SaveJob(*outputs.folder, job, fit);
     if (!saved.ok()) {
       return Fail(ExitCode::kOther, std::move(saved));
     }
@@ -109,8 +116,8 @@ Outcome Finish(const TrainFlags& flags, train::RunFolder* run, Job& job,
     return Fail(ExitCode::kOther, std::move(status));
   }
   summary.wall_seconds = ProcessAge();
-  if (!flags.summary_path.empty()) {
-    if (Status status = train::WriteSummary(summary, flags.summary_path); !status.ok()) {
+  if (outputs.summary != nullptr) {
+    if (Status status = outputs.summary->Write(summary); !status.ok()) {
       return Fail(ExitCode::kOther, std::move(status));
     }
   }
@@ -121,7 +128,7 @@ Outcome Finish(const TrainFlags& flags, train::RunFolder* run, Job& job,
 }
 
 // Where to write: what would be a pity to find out at the end of a long run.
-Outcome CheckOutputs(const Job& job, TrainFlags& flags, std::unique_ptr<train::RunFolder>& run) {
+Outcome OpenOutputs(const Job& job, TrainFlags& flags, RunOutputs& outputs) {
   if (flags.checkpoint_dir.empty()) {
     flags.checkpoint_dir = job.config.checkpoint.dir;
   }
@@ -131,11 +138,12 @@ Outcome CheckOutputs(const Job& job, TrainFlags& flags, std::unique_ptr<train::R
   }
   Outcome outcome;
   if (!flags.checkpoint_dir.empty()) {
-    outcome = OpenRunFolder(flags.checkpoint_dir, flags.resume, run);
+    outcome = OpenRunFolder(flags.checkpoint_dir, flags.resume, outputs.folder);
   }
-  if (outcome.status.ok() && !flags.summary_path.empty()) {
-    outcome = CheckSummaryPath(flags.summary_path,
-                               {flags.job.config_path, job.config, flags.checkpoint_dir});
+  if (outcome.status.ok()) {
+    outcome =
+        OpenSummary(flags.summary_path, {flags.job.config_path, job.config, flags.checkpoint_dir},
+                    outputs.summary);
   }
   return outcome;
 }
@@ -150,17 +158,17 @@ Outcome Train(const TrainFlags& given, StopSignals& signals) {
   }
   TrainFlags flags = given;
   Job job;
-  std::unique_ptr<train::RunFolder> run;
+  RunOutputs outputs;
   Outcome outcome = ReadJobConfig(flags.job, job);
   if (outcome.status.ok()) {
     WarnOfWaste(job);
-    outcome = CheckOutputs(job, flags, run);
+    outcome = OpenOutputs(job, flags, outputs);
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job, [&signals] { return signals.Received(); });
   }
-  if (outcome.status.ok() && run != nullptr) {
-    if (Status status = CheckSpace(*run, job); !status.ok()) {
+  if (outcome.status.ok() && outputs.folder != nullptr) {
+    if (Status status = CheckSpace(*outputs.folder, job); !status.ok()) {
       outcome = Fail(ExitCode::kOther, std::move(status));
     }
   }
@@ -174,7 +182,7 @@ Outcome Train(const TrainFlags& given, StopSignals& signals) {
   train::TrainerOptions options = job.TrainerOptionsOf();
   if (flags.resume) {
     train::TrainPosition start;
-    outcome = ResumeJob(flags.checkpoint_dir, *run, job, start);
+    outcome = ResumeJob(flags.checkpoint_dir, *outputs.folder, job, start);
     if (!outcome.status.ok()) {
       return outcome;
     }
@@ -191,7 +199,7 @@ Outcome Train(const TrainFlags& given, StopSignals& signals) {
     summary.first_step_seconds =
         age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
   }
-  return Finish(flags, run.get(), job, *fit, std::move(summary));
+  return Finish(flags, outputs, job, *fit, std::move(summary));
 }
 
 }  // namespace lockstep::cli

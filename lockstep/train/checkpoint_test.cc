@@ -76,14 +76,7 @@ class CheckpointTest : public ::testing::Test {
     return checkpoint.variables[1].value.ToDoubles()[0];
   }
 
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(dir())) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::vector<std::string> Names() const { return folder_.Names(); }
 
   // In place, which is much faster than a new file.
   static void Flip(const std::string& path, size_t offset) {

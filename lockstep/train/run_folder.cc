@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/train/internal/checkpoint_folder.h"
+#include "lockstep/train/internal/disk_space.h"
 #include "lockstep/train/internal/manifest.h"
+#include "lockstep/train/internal/path_lock.h"
 
 namespace lockstep::train {
 namespace {
@@ -102,7 +103,7 @@ bool Exists(const std::string& path) {
 
 }  // namespace
 
-RunFolder::RunFolder(Token, std::string dir, std::unique_ptr<internal::FolderLock> lock,
+RunFolder::RunFolder(Token, std::string dir, std::unique_ptr<internal::PathLock> lock,
                      std::unique_ptr<internal::MadeFolders> made)
     : dir_(std::move(dir)), lock_(std::move(lock)), made_(std::move(made)) {}
 
@@ -119,10 +120,10 @@ Result<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& dir, bool 
   if (make) {
     LS_TRY(made->Make(dir));
   }
-  LS_ASSIGN_OR_RETURN(internal::FolderLock lock, internal::FolderLock::Acquire(dir));
+  LS_ASSIGN_OR_RETURN(internal::PathLock lock, internal::PathLock::OnFolder(dir));
   LS_TRY(TryToWrite(dir));
   return std::make_unique<RunFolder>(
-      Token(), dir, std::make_unique<internal::FolderLock>(std::move(lock)), std::move(made));
+      Token(), dir, std::make_unique<internal::PathLock>(std::move(lock)), std::move(made));
 }
 
 Status RunFolder::CheckLatest() const {
@@ -174,18 +175,7 @@ Status RunFolder::CheckResumed(const CheckpointInfo& from) {
 }
 
 Status RunFolder::CheckSpace(uint64_t bytes) const {
-  struct statvfs disk = {};
-  // Some file systems, not of disks, say that they have no blocks at all.
-  if (::statvfs(dir_.c_str(), &disk) != 0 || disk.f_blocks == 0) {
-    return OkStatus();
-  }
-  const uint64_t blocks = ::geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
-  const uint64_t free_bytes = blocks * disk.f_frsize;
-  if (free_bytes < bytes) {
-    return ResourceExhausted(fmt::format("{}: a checkpoint takes {} bytes, the disk has {} left",
-                                         Shown(dir_), bytes, free_bytes));
-  }
-  return OkStatus();
+  return internal::CheckDiskSpace(dir_, "a checkpoint", bytes);
 }
 
 Status RunFolder::SetAside(const std::string& name, SavedCheckpoint& saved) const {

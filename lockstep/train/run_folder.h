@@ -22,8 +22,8 @@
 namespace lockstep::train {
 
 namespace internal {
-class FolderLock;
 class MadeFolders;
+class PathLock;
 }  // namespace internal
 
 struct SavedCheckpoint {
@@ -45,7 +45,7 @@ class RunFolder {
   // the folder of a single checkpoint.
   static Result<std::unique_ptr<RunFolder>> Open(const std::string& dir, bool make);
 
-  RunFolder(Token, std::string dir, std::unique_ptr<internal::FolderLock> lock,
+  RunFolder(Token, std::string dir, std::unique_ptr<internal::PathLock> lock,
             std::unique_ptr<internal::MadeFolders> made);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -77,7 +77,7 @@ class RunFolder {
   Status SetAside(const std::string& name, SavedCheckpoint& saved) const;
 
   const std::string dir_;
-  std::unique_ptr<internal::FolderLock> lock_;
+  std::unique_ptr<internal::PathLock> lock_;
   // Goes before the lock does.
   std::unique_ptr<internal::MadeFolders> made_;
   // Steps that this run has saved.

@@ -65,14 +65,7 @@ class RunFolderTest : public ::testing::Test {
     return run.CheckResumed(ReadCheckpoint(dir()).value().info);
   }
 
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(dir())) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::vector<std::string> Names() const { return folder_.Names(); }
 
   testing::TempFolder folder_;
   exec::VariableStore store_;

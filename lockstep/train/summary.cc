@@ -57,8 +57,13 @@ std::string SummaryJson(const Summary& summary) {
          "\n";
 }
 
-Status WriteSummary(const Summary& summary, const std::string& path) {
-  return WriteFileAtomic(path, SummaryJson(summary));
+bool IsSummary(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto has_text = [&json](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string();
+  };
+  return json.is_object() && has_text("model") && has_text("strategy") && has_text("params_sha256");
 }
 
 double Percentile(std::span<const double> values, double percent) {

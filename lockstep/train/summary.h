@@ -6,8 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
-
-#include "lockstep/base/status.h"
+#include <string_view>
 
 namespace lockstep::train {
 
@@ -56,8 +55,8 @@ struct Summary {
 // The JSON object, indented, with a line end behind it.
 std::string SummaryJson(const Summary& summary);
 
-// Writes it, whole or not at all.
-Status WriteSummary(const Summary& summary, const std::string& path);
+// Whether the text is a summary, of this version or another.
+bool IsSummary(std::string_view text);
 
 // The value below which `percent` in [0, 100] of the values lie, interpolated linearly between
 // neighbours (NumPy's default). NaN if there are none.

@@ -58,6 +58,33 @@ class OutputTest(OddPathCase):
     self.assertTrue(os.path.islink(link))
     self.assertEqual(self.read_json(self.file)["steps"], 2)
 
+  def test_only_a_summary_is_replaced(self):
+    program = self.path("program")
+    shutil.copy("/bin/true", program)
+    notes = self.path("notes.json")
+    with open(notes, "w", encoding="utf-8") as file:
+      file.write('{"notes": 1}')
+    self.before = sorted(os.listdir(self.folder))
+    content = self.tree_of_files()
+    for path in (program, notes):
+      for command in (("train", SOFTMAX, "--steps", LONG),
+                      ("evaluate", SOFTMAX, "--checkpoint", "x")):
+        self.refused(2, *command, "--summary", path, path=path,
+                     says="is there, and is no summary of an earlier run")
+    self.assertEqual(self.tree_of_files(), content)
+    self.assertTrue(os.access(program, os.X_OK))
+    self.train(SOFTMAX, "--steps", 2)
+    self.assertEqual(self.train(SOFTMAX, "--steps", 3)["steps"], 3)
+
+  def tree_of_files(self):
+    found = {}
+    for name in self.before:
+      path = self.path(name)
+      if os.path.isfile(path):
+        with open(path, "rb") as file:
+          found[name] = file.read()
+    return found
+
   def test_folders_of_checkpoints(self):
     nowhere = f"is a link to '{self.path('nowhere')}', which is not there"
     for path, says in ((self.loop, "Too many levels of symbolic links"), (self.dangling, nowhere),
@@ -159,6 +186,31 @@ class CheckpointFolderTest(ProgramCase):
       finally:
         first.kill()
     self.train(SOFTMAX, "--steps", 2, "--checkpoint-dir", self.checkpoints)
+
+
+class SharedSummaryTest(ProgramCase):
+
+  def test_two_runs_at_once(self):
+    checkpoints = self.path("checkpoints")
+    self.train(SOFTMAX, "--steps", 2, "--checkpoint-dir", checkpoints)
+    path = self.path("shared.json")
+    command = self.command("train", SOFTMAX, "--steps", LONG, "--set", "train.log_every_steps=1",
+                           "--summary", path)
+    with subprocess.Popen(command, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE,
+                          text=True) as first:
+      try:
+        self.assertIn("step 1/", first.stdout.readline())
+        for args in (("train", SOFTMAX, "--steps", LONG),
+                     ("evaluate", SOFTMAX, "--checkpoint", checkpoints)):
+          message = self.error(2, *args, "--summary", path)
+          self.assertIn(f"{path}: another run", message)
+          self.assertIn("writes its summary to this file", message)
+      finally:
+        first.kill()
+    self.assertFalse(os.path.exists(path))
+    self.train(SOFTMAX, "--steps", 2, name="shared.json")
+    self.assertEqual(sorted(os.listdir(self.folder)),
+                     ["checkpoints", "shared.json", "summary.json"])
 
 
 class InputTest(OddPathCase):

@@ -1,10 +1,12 @@
 // For tests: a folder of the test's own, removed with everything in it at the end.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "lockstep/base/macros.h"
 
@@ -28,6 +30,16 @@ class TempFolder {
 
   // The path of `name` in the folder.
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+  // What is in the folder, sorted.
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
 
  private:
   std::string path_;

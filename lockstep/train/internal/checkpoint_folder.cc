@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,9 +10,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -29,7 +25,6 @@ namespace lockstep::train::internal {
 namespace {
 
 namespace fs = std::filesystem;
-using lockstep::internal::Descriptor;
 
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kTemporarySuffix = ".tmp";
@@ -111,27 +106,6 @@ LeftOver LeftOverOf(const std::string& dir, std::string& name) {
   return HasManifest(path) ? LeftOver::kPutBack : LeftOver::kNone;
 }
 
-// The process that holds the lock, as far as the system tells: "123".
-std::optional<std::string> LockHolder(int fd) {
-  struct stat info = {};
-  std::ifstream locks("/proc/locks");
-  if (::fstat(fd, &info) != 0) {
-    return std::nullopt;
-  }
-  const std::string file =
-      fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
-  // "1: FLOCK  ADVISORY  WRITE 123 08:01:456 0 EOF"
-  for (std::string line; std::getline(locks, line);) {
-    std::istringstream words(line);
-    std::string number, kind, strictness, mode, process, place;
-    words >> number >> kind >> strictness >> mode >> process >> place;
-    if (kind == "FLOCK" && mode == "WRITE" && place == file && process != "0") {
-      return process;
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string StepName(int64_t step) {
@@ -178,7 +152,8 @@ MadeFolders::~MadeFolders() {
 Status MadeFolders::Make(const std::string& path) {
   Status status = MakeWithParents(path);
   // What is in the way may be far above.
-  return status.With(fmt::format("for the folder {}", Shown(path)));
+  const bool named = status.message().find(fmt::format("{}: ", Shown(path))) == 0;
+  return named ? status : status.With(fmt::format("for the folder {}", Shown(path)));
 }
 
 Status MadeFolders::MakeWithParents(const std::string& path) {
@@ -197,38 +172,6 @@ Status MadeFolders::MakeWithParents(const std::string& path) {
   }
   made_.push_back(path);
   return SyncFolder(parent);
-}
-
-Result<FolderLock> FolderLock::Acquire(const std::string& dir) {
-  Descriptor fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) {
-    return ErrnoStatus(errno, dir, "open the folder");
-  }
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    const std::optional<std::string> process = LockHolder(fd.get());
-    return Aborted(
-        fmt::format("{}: another run{} writes its checkpoints to this folder: give this "
-                    "run a folder of its own, or wait for the end of the other",
-                    Shown(dir), process.has_value() ? fmt::format(", process {},", *process) : ""));
-  }
-  FolderLock lock(std::move(fd));
-  // The holder before may have removed it.
-  LS_TRY(lock.CheckStillAt(dir));
-  return lock;
-}
-
-Status FolderLock::CheckStillAt(const std::string& dir) const {
-  struct stat locked = {};
-  struct stat found = {};
-  if (::fstat(fd_.get(), &locked) != 0) {
-    return ErrnoStatus(errno, dir, "look at the folder");
-  }
-  if (::stat(dir.c_str(), &found) != 0 || found.st_dev != locked.st_dev ||
-      found.st_ino != locked.st_ino) {
-    return FailedPrecondition(fmt::format(
-        "{}: the folder of this run's checkpoints was moved or removed meanwhile", Shown(dir)));
-  }
-  return OkStatus();
 }
 
 void RecoverFolder(const std::string& dir) {

@@ -1,4 +1,4 @@
-// The folders of a run's checkpoints: names, the lock, replacing a folder as a whole, `latest`.
+// The folders of a run's checkpoints: names, replacing a folder as a whole, `latest`.
 //
 //   step-00000123           a checkpoint, if it has a manifest
 //   step-00000123.tmp       being written, or left by a crash: nothing
@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/descriptor.h"
 #include "lockstep/base/result.h"
 
 namespace lockstep::train::internal {
@@ -51,21 +50,6 @@ class MadeFolders {
 
   // The outermost first.
   std::vector<std::string> made_;
-};
-
-// Keeps others who save to the folder away, in this process and others; ABORTED if one is there.
-// A file system without locks is used without.
-class FolderLock {
- public:
-  static Result<FolderLock> Acquire(const std::string& dir);
-
-  // FAILED_PRECONDITION if `dir` is no longer the folder that was locked.
-  Status CheckStillAt(const std::string& dir) const;
-
- private:
-  explicit FolderLock(lockstep::internal::Descriptor fd) : fd_(std::move(fd)) {}
-
-  lockstep::internal::Descriptor fd_;
 };
 
 // Removes or puts back what interrupted saves left; failures are ignored, and a folder with files
