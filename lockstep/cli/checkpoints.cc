@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/base/quote.h"
+#include "lockstep/cli/fingerprints.h"
 #include "lockstep/cli/outputs.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/fingerprint.h"
@@ -27,32 +28,6 @@ std::vector<train::VariableSpec> SpecsOf(const train::Program& program) {
     specs.push_back(std::move(spec));
   }
   return specs;
-}
-
-// What evaluation needs to know: the model, not the run.
-train::RunFacts ModelFacts(const Job& job) {
-  train::RunFacts facts;
-  facts.sample_shape = job.dataset.sample_shape;
-  facts.num_classes = std::max(job.config.model.num_classes, job.dataset.num_classes);
-  if (job.config.data.source != "synthetic") {
-    facts.data_sha256 = "not read";
-  }
-  return facts;
-}
-
-Result<std::string> FingerprintOf(const Job& job) {
-  const train::Config& config = job.config;
-  train::RunFacts facts = ModelFacts(job);
-  facts.train_samples = job.dataset.train.size();
-  if (config.data.source != "synthetic") {
-    LS_ASSIGN_OR_RETURN(facts.data_sha256, data::ContentSha256(job.dataset.train));
-  }
-  LS_ASSIGN_OR_RETURN(
-      facts.planned_steps,
-      train::PlannedSteps(config.train.epochs, config.train.steps,
-                          data::StepsPerEpoch(facts.train_samples, config.train.global_batch)));
-  facts.threads_per_device = job.threads_per_device;
-  return train::MakeFingerprint(config, facts);
 }
 
 // "optimizer.name is "sgd" in the checkpoint, "adam" in this run; ... and 3 more".
@@ -78,7 +53,7 @@ std::string Listed(const std::vector<train::FingerprintDifference>& differences,
 
 // Whether a run that goes on from the checkpoint is the run that made it.
 Status CheckSameRun(const train::CheckpointInfo& info, const Job& job) {
-  LS_ASSIGN_OR_RETURN(const std::string fingerprint, FingerprintOf(job));
+  LS_ASSIGN_OR_RETURN(const std::string fingerprint, RunFingerprint(job));
   Result<train::FingerprintDifferences> differences =
       train::CompareFingerprints(info.contents.program_fingerprint, fingerprint);
   if (!differences.ok()) {
@@ -104,7 +79,7 @@ Status CheckSameRun(const train::CheckpointInfo& info, const Job& job) {
 // Whether the parameters belong into this model. The names and shapes of variables do not say it:
 // an activation has neither.
 Status CheckSameModel(const train::CheckpointInfo& info, const Job& job) {
-  const std::string fingerprint = train::MakeFingerprint(job.config, ModelFacts(job));
+  const std::string fingerprint = ModelFingerprint(job);
   Result<train::FingerprintDifferences> differences =
       train::CompareModels(info.contents.program_fingerprint, fingerprint);
   if (!differences.ok()) {
@@ -171,7 +146,7 @@ Status SaveJob(train::RunFolder& run, const Job& job, const train::FitResult& fi
   contents.seed = static_cast<uint64_t>(job.config.train.seed);
   contents.model_variables = job.program.model_variables;
   contents.slot_variables = job.program.slot_variables;
-  LS_ASSIGN_OR_RETURN(contents.program_fingerprint, FingerprintOf(job));
+  LS_ASSIGN_OR_RETURN(contents.program_fingerprint, RunFingerprint(job));
   contents.config = job.config.text;
   const Result<train::SavedCheckpoint> saved =
       run.Save(contents, *job.strategy->shared_variables());

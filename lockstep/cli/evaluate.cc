@@ -11,7 +11,7 @@ namespace lockstep::cli {
 
 Outcome Evaluate(const EvaluateFlags& flags) {
   Job job;
-  Outcome outcome = ReadJobConfig(flags.job, job);
+  Outcome outcome = ReadJobConfig(flags.job, /*workers=*/1, job);
   if (outcome.status.ok() && job.config.data.source == "synthetic" &&
       job.config.data.test_samples == 0) {
     return Fail(ExitCode::kUsage,
@@ -25,6 +25,10 @@ Outcome Evaluate(const EvaluateFlags& flags) {
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job);
+  }
+  if (outcome.status.ok()) {
+    PrintDataWarnings(job);
+    outcome = MakeStrategy("", /*group=*/nullptr, job);
   }
   if (!outcome.status.ok()) {
     return outcome;

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
 
 #include "lockstep/base/quote.h"
-#include "lockstep/base/suggest.h"
-#include "lockstep/cluster/resolver/tf_config.h"
 #include "lockstep/data/idx_folder.h"
 #include "lockstep/data/synthetic.h"
 #include "lockstep/train/model_from_config.h"
@@ -21,49 +18,6 @@ namespace {
 
 Status NotYet(std::string_view what) {
   return Unimplemented(fmt::format("{} is not available in this version", what));
-}
-
-Status CheckStrategy(const JobFlags& flags, int devices) {
-  constexpr std::array<std::string_view, 6> kStrategies = {
-      "one_device",      "mirrored",  "multi_worker_mirrored",
-      "central_storage", "local_sgd", "parameter_server"};
-  constexpr size_t kAvailable = 2;
-  const std::string& name = flags.strategy;
-  const auto found = std::find(kStrategies.begin(), kStrategies.end(), name);
-  if (!name.empty() && found == kStrategies.end()) {
-    return InvalidArgument(
-        fmt::format("--strategy: there is no strategy {}{}: allowed are {}", Quoted(name),
-                    DidYouMean(name, kStrategies),
-                    fmt::join(kStrategies.begin(), kStrategies.begin() + kAvailable, " and ")));
-  }
-  if (!name.empty() && found >= kStrategies.begin() + kAvailable) {
-    return NotYet(fmt::format("--strategy {}", name));
-  }
-  if (name == "one_device" && devices > 1) {
-    return InvalidArgument(
-        fmt::format("--strategy one_device runs on one device, --devices asks for {}", devices));
-  }
-  if (flags.workers != 1) {
-    return NotYet(fmt::format("--workers {} (more than this one process)", flags.workers));
-  }
-  if (flags.ps != 0) {
-    return NotYet(fmt::format("--ps {} (parameter servers)", flags.ps));
-  }
-  const char* tf_config = std::getenv("TF_CONFIG");
-  if (tf_config != nullptr && *tf_config != '\0') {
-    const Result<cluster::Resolution> described = cluster::ResolveTfConfig(tf_config);
-    if (!described.ok()) {
-      return InvalidArgument(fmt::format(
-          "the environment variable TF_CONFIG describes no cluster: {}; unset it to train in this "
-          "process",
-          described.status().message()));
-    }
-    return NotYet(
-               "training as a task of the cluster that the environment variable TF_CONFIG "
-               "describes")
-        .With("unset it to train in this process");
-  }
-  return OkStatus();
 }
 
 Status CheckConfig(const train::Config& config) {
@@ -195,7 +149,20 @@ Status AtKey(Status status, const train::Config& config, std::string_view key) {
   return found == config.given.end() ? status : status.With(found->second);
 }
 
-void WarnOfWaste(const Job& job) {
+void PrintDataWarnings(const Job& job) {
+  for (const std::string& warning : job.dataset.warnings) {
+    PrintWarning(warning);
+  }
+}
+
+void WarnOfWaste(const Job& job, int workers) {
+  const int64_t devices = int64_t{workers} * job.devices;
+  if (workers > 1 && devices > job.parts()) {
+    PrintWarning(fmt::format(
+        "{} workers with {} device{} each for {} logical replicas: {} devices "
+        "have nothing to do",
+        workers, job.devices, job.devices == 1 ? "" : "s", job.parts(), devices - job.parts()));
+  }
   const int64_t batch = job.config.train.global_batch;
   if (job.parts() > batch) {
     PrintWarning(fmt::format(
@@ -246,13 +213,10 @@ train::TrainerOptions Job::TrainerOptionsOf() const {
   return options;
 }
 
-Outcome ReadJobConfig(const JobFlags& flags, Job& job) {
+Outcome ReadJobConfig(const JobFlags& flags, int workers, Job& job) {
   Result<int> devices = ParseDevices(flags.devices);
   if (!devices.ok()) {
     return Fail(ExitCode::kUsage, devices.status());
-  }
-  if (Status status = CheckStrategy(flags, *devices); !status.ok()) {
-    return Fail(ExitCode::kUsage, std::move(status));
   }
   Result<train::Config> read = train::LoadConfig(flags.config_path, flags.overrides);
   if (!read.ok()) {
@@ -263,7 +227,7 @@ Outcome ReadJobConfig(const JobFlags& flags, Job& job) {
   job.threads_per_device = flags.threads_per_device;
   if (!job.config.IsGiven("train.replicas")) {
     // Then every device is one.
-    job.config.train.replicas = job.devices;
+    job.config.train.replicas = int64_t{workers} * job.devices;
   }
   if (Status status = CheckConfig(job.config); !status.ok()) {
     return Fail(ExitCode::kUsage, std::move(status));
@@ -278,9 +242,6 @@ Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop) 
     return Fail(ExitCode::kData, dataset.status());
   }
   job.dataset = std::move(dataset).value();
-  for (const std::string& warning : job.dataset.warnings) {
-    PrintWarning(warning);
-  }
   Outcome outcome = CheckData(job);
   if (outcome.status.ok()) {
     outcome = BuildJobProgram(job);
@@ -288,18 +249,26 @@ Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop) 
   if (!outcome.status.ok()) {
     return outcome;
   }
+  Status stopped = data::CheckStop(should_stop);
+  return stopped.ok() ? Done() : Fail(ExitCode::kOther, std::move(stopped));
+}
+
+Outcome MakeStrategy(const std::string& name, collective::Group* group, Job& job) {
   strategy::LocalReplicasOptions options;
+  options.name = name;
   options.devices = job.devices;
   options.threads_per_device = job.threads_per_device;
   options.replicas = job.parts();
   options.seed = static_cast<uint64_t>(job.config.train.seed);
+  options.group = group;
+  options.bucket_bytes = static_cast<size_t>(job.config.cluster.bucket_bytes);
+  options.timeout = Milliseconds(job.config.cluster.step_timeout);
   auto strategy = strategy::LocalReplicas::Create(job.program, options);
   if (!strategy.ok()) {
     return Fail(ExitCode::kUsage, strategy.status());
   }
   job.strategy = std::move(strategy).value();
-  Status stopped = data::CheckStop(should_stop);
-  return stopped.ok() ? Done() : Fail(ExitCode::kOther, std::move(stopped));
+  return Done();
 }
 
 }  // namespace lockstep::cli

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/cli/cluster.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cluster/security/security_flags.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/strategy/local_replicas.h"
 #include "lockstep/train/config.h"
@@ -30,9 +32,12 @@ struct JobFlags {
   // "cpu:N", or empty for cpu:1.
   std::string devices;
   int threads_per_device = 1;
+  // Of `train` only: 0 workers are as many as the cluster has, or one.
   std::string strategy;
-  int workers = 1;
+  int workers = 0;
   int ps = 0;
+  ClusterSourceFlags cluster;
+  cluster::SecurityFlags security;
 };
 
 struct Job {
@@ -51,16 +56,22 @@ struct Job {
   train::TrainerOptions TrainerOptionsOf() const;
 };
 
-// Reads the configuration with the flags over it into `job`, and refuses by name what this version
-// does not do. An error is one message with its exit code.
-Outcome ReadJobConfig(const JobFlags& flags, Job& job);
+// Reads the configuration with the flags over it into `job`, which `workers` processes execute, and
+// refuses by name what this version does not do. An error is one message with its exit code.
+Outcome ReadJobConfig(const JobFlags& flags, int workers, Job& job);
 
-// Goes on with a job whose configuration was read: loads the data and builds the program and the
-// strategy. CANCELLED when `should_stop` says so.
+// Goes on with a job whose configuration was read: loads the data and builds the program. CANCELLED
+// when `should_stop` says so.
 Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop = {});
 
-// Warns of what works for training, but cannot be meant.
-void WarnOfWaste(const Job& job);
+// The strategy of a prepared job, by its name; with the group of its workers, if it has several.
+Outcome MakeStrategy(const std::string& name, collective::Group* group, Job& job);
+
+// What a user may want to know of the data that were loaded or described.
+void PrintDataWarnings(const Job& job);
+
+// Warns of what works for training with so many workers, but cannot be meant.
+void WarnOfWaste(const Job& job, int workers);
 
 // Where the key was given, behind the error.
 Status AtKey(Status status, const train::Config& config, std::string_view key);

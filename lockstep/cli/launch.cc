@@ -11,13 +11,8 @@
 #include "lockstep/cluster/security/security_flags.h"
 
 namespace lockstep::cli {
-Outcome LaunchTasks(const LaunchFlags& flags) {
-  cluster::LaunchOptions options;
-  options.workers = flags.workers;
-  options.ps = flags.ps;
-  options.command = flags.command;
-  options.settle = Milliseconds(flags.settle_seconds);
-  options.grace = Milliseconds(flags.grace_seconds);
+
+Outcome LaunchWithSecret(cluster::LaunchOptions options) {
   bool has_secret = false;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     options.environment.emplace_back(*entry);
@@ -40,6 +35,16 @@ Outcome LaunchTasks(const LaunchFlags& flags) {
     return Fail(usage ? ExitCode::kUsage : CodeOf(code.status()), code.status());
   }
   return {OkStatus(), static_cast<ExitCode>(*code)};
+}
+
+Outcome LaunchTasks(const LaunchFlags& flags) {
+  cluster::LaunchOptions options;
+  options.workers = flags.workers;
+  options.ps = flags.ps;
+  options.command = flags.command;
+  options.settle = Milliseconds(flags.settle_seconds);
+  options.grace = Milliseconds(flags.grace_seconds);
+  return LaunchWithSecret(std::move(options));
 }
 
 }  // namespace lockstep::cli

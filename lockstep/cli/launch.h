@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/cli/command.h"
+#include "lockstep/cluster/launch/supervisor.h"
 
 namespace lockstep::cli {
 
@@ -16,7 +17,10 @@ struct LaunchFlags {
   std::vector<std::string> command;
 };
 
-// The code may be any of a task.
+// Runs them in this process's environment, with a secret of their job where it has none. The code
+// may be any of a task. For a process with one thread.
+Outcome LaunchWithSecret(cluster::LaunchOptions options);
+
 Outcome LaunchTasks(const LaunchFlags& flags);
 
 }  // namespace lockstep::cli

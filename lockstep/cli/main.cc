@@ -107,17 +107,25 @@ void AddSummary(CLI::App* command, std::string& path) {
       ->check(NotEmpty());
 }
 
-void AddTrain(CLI::App& app, std::optional<StopSignals>& signals, Outcome& outcome) {
+void AddTrain(CLI::App& app, std::span<char* const> command_line,
+              std::optional<StopSignals>& signals, Outcome& outcome) {
   constexpr int kMostTasks = 65536;
   auto flags = std::make_shared<TrainFlags>();
+  // Whatever it was called by, and wherever that is now.
+  flags->command = {"/proc/self/exe"};
+  flags->command.insert(flags->command.end(), command_line.begin() + 1, command_line.end());
   CLI::App* command = app.add_subcommand("train", "Train a model as a configuration describes it");
   AddJobFlags(command, flags->job);
   command
       ->add_option("--strategy", flags->job.strategy,
-                   "one_device or mirrored (as --devices has it)")
+                   "one_device, mirrored, multi_worker_mirrored or central_storage (as --devices "
+                   "and the workers have it)")
       ->type_name("NAME")
       ->check(NotEmpty());
-  command->add_option("--workers", flags->job.workers, "Worker processes (1)")
+  command
+      ->add_option("--workers", flags->job.workers,
+                   "Processes that train together: started on this machine, or as many as the "
+                   "cluster has (1)")
       ->type_name("N")
       ->check(InRange(1, kMostTasks));
   command->add_option("--ps", flags->job.ps, "Parameter servers (0)")
@@ -128,6 +136,8 @@ void AddTrain(CLI::App& app, std::optional<StopSignals>& signals, Outcome& outco
               "place of both limits of the configuration");
   AddOverride(command, flags->job, "--epochs", "train.epochs", "N",
               "Stop after so many epochs, in the same way (1)");
+  AddOverride(command, flags->job, "--check-replicas", "train.check_replicas", "N",
+              "Compare the workers' variables every N steps, bit by bit; 0: at the end (0)");
   AddOverride(command, flags->job, "--logdir", "monitor.logdir", "DIR", "Folder of event files");
   command
       ->add_option("--checkpoint-dir", flags->checkpoint_dir,
@@ -139,9 +149,7 @@ void AddTrain(CLI::App& app, std::optional<StopSignals>& signals, Outcome& outco
                     "Go on from the newest checkpoint, made with the same settings");
   AddSummary(command, flags->summary_path);
   command->add_flag("--quiet", flags->quiet, "Print errors only");
-  command->callback([flags, &signals, &outcome] {
-    outcome = Train(*flags, signals.has_value() ? *signals : signals.emplace());
-  });
+  command->callback([flags, &signals, &outcome] { outcome = Train(*flags, signals); });
 }
 
 void AddEvaluate(CLI::App& app, Outcome& outcome) {
@@ -259,15 +267,15 @@ int Run(int argc, char** argv, std::optional<StopSignals>& signals) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   Outcome outcome;
-  AddTrain(app, signals, outcome);
+  const std::span<char* const> command_line(argv, static_cast<size_t>(argc));
+  AddTrain(app, command_line, signals, outcome);
   AddEvaluate(app, outcome);
   AddPredict(app, outcome);
   AddBench(app, outcome);
   AddClusterCommands(app, outcome);
   app.add_subcommand("models", "List the models")->callback([&outcome] { outcome = ListModels(); });
   app.add_subcommand("ops", "List the ops")->callback([&outcome] { outcome = ListOps(); });
-  const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
-  if (const Status status = CheckCommand(app, arguments.subspan(1)); !status.ok()) {
+  if (const Status status = CheckCommand(app, command_line.subspan(1)); !status.ok()) {
     PrintError(status);
     return static_cast<int>(ExitCode::kUsage);
   }

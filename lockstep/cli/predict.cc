@@ -112,9 +112,13 @@ Status PredictFile(const std::string& path, const Job& job, train::Trainer& trai
 
 Outcome Predict(const PredictFlags& flags) {
   Job job;
-  Outcome outcome = ReadJobConfig(flags.job, job);
+  Outcome outcome = ReadJobConfig(flags.job, /*workers=*/1, job);
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kDescription, job);
+  }
+  if (outcome.status.ok()) {
+    PrintDataWarnings(job);
+    outcome = MakeStrategy("", /*group=*/nullptr, job);
   }
   if (!outcome.status.ok()) {
     return outcome;

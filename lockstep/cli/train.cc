@@ -8,9 +8,12 @@
 
 #include "lockstep/base/quote.h"
 #include "lockstep/cli/checkpoints.h"
+#include "lockstep/cli/fingerprints.h"
 #include "lockstep/cli/outputs.h"
 #include "lockstep/cli/process_age.h"
-#include "lockstep/cli/signals.h"
+#include "lockstep/cli/train_launcher.h"
+#include "lockstep/cli/train_place.h"
+#include "lockstep/cli/worker_task.h"
 #include "lockstep/observe/terminal.h"
 #include "lockstep/train/state_hash.h"
 
@@ -89,6 +92,25 @@ Outcome Interrupted(const TrainFlags& flags) {
   return {OkStatus(), ExitCode::kInterrupted};
 }
 
+// What a summary says of all workers together; all of them call it.
+Status SumUpWorkers(train::Workers& workers, train::Summary& summary) {
+  constexpr size_t kNumbers = 2;
+  const auto count = static_cast<size_t>(workers.count());
+  std::vector<int64_t> numbers(count * kNumbers);
+  const size_t own = static_cast<size_t>(workers.self()) * kNumbers;
+  numbers[own] = summary.devices;
+  numbers[own + 1] = static_cast<int64_t>(summary.peak_rss_bytes);
+  LS_TRY(workers.AllGather("summary", numbers, std::vector<int64_t>(count, kNumbers)));
+  summary.workers = workers.count();
+  summary.devices = 0;
+  for (size_t worker = 0; worker < count; ++worker) {
+    summary.devices += numbers[worker * kNumbers];
+    summary.peak_rss_bytes =
+        std::max(summary.peak_rss_bytes, static_cast<uint64_t>(numbers[worker * kNumbers + 1]));
+  }
+  return OkStatus();
+}
+
 Outcome Finish(const TrainFlags& flags, RunOutputs& outputs, Job& job, const train::FitResult& fit,
                train::Summary summary) {
   if (fit.steps == 0 && fit.stopped_early) {
@@ -111,9 +133,6 @@ Outcome Finish(const TrainFlags& flags, RunOutputs& outputs, Job& job, const tra
   }
   if (fit.test.has_value()) {
     summary.test_accuracy = fit.test->accuracy;
-  }
-  if (Status status = FillSummary(job, fit, summary); !status.ok()) {
-    return Fail(ExitCode::kOther, std::move(status));
   }
   summary.wall_seconds = ProcessAge();
   if (outputs.summary != nullptr) {
@@ -148,30 +167,56 @@ Outcome OpenOutputs(const Job& job, TrainFlags& flags, RunOutputs& outputs) {
   return outcome;
 }
 
-}  // namespace
+// Of a worker that is not the chief: it prints errors, and writes nothing.
+TrainFlags WithoutOutputs(TrainFlags flags) {
+  flags.quiet = true;
+  flags.summary_path.clear();
+  flags.checkpoint_dir.clear();
+  flags.resume = false;
+  return flags;
+}
 
-Outcome Train(const TrainFlags& given, StopSignals& signals) {
-  const Clock::time_point entered = Clock::now();
-  const double age_at_entry = ProcessAge();
-  if (!given.quiet) {
-    signals.WatchOutput();
-  }
-  TrainFlags flags = given;
-  Job job;
-  RunOutputs outputs;
-  Outcome outcome = ReadJobConfig(flags.job, job);
-  if (outcome.status.ok()) {
-    WarnOfWaste(job);
+// From the configuration to a job that is ready to train, as the task of a cluster if it is one.
+Outcome PrepareRun(const TrainPlace& place, TrainFlags& flags, const StopSignals& signals,
+                   RunOutputs& outputs, std::unique_ptr<WorkerTask>& task, Job& job) {
+  Outcome outcome = ReadJobConfig(flags.job, place.workers, job);
+  if (outcome.status.ok() && place.is_chief()) {
+    WarnOfWaste(job, place.workers);
     outcome = OpenOutputs(job, flags, outputs);
+  }
+  const bool is_worker = place.kind == TrainPlace::Kind::kWorker;
+  if (outcome.status.ok() && is_worker) {
+    outcome = WorkerTask::Start(place, flags.job, job.config, signals, task);
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job, [&signals] { return signals.Received(); });
+  }
+  if (outcome.status.ok() && place.is_chief()) {
+    PrintDataWarnings(job);
   }
   if (outcome.status.ok() && outputs.folder != nullptr) {
     if (Status status = CheckSpace(*outputs.folder, job); !status.ok()) {
       outcome = Fail(ExitCode::kOther, std::move(status));
     }
   }
+  if (outcome.status.ok() && is_worker) {
+    const Result<std::string> fingerprint = RunFingerprint(job);
+    outcome = fingerprint.ok() ? task->Meet(*fingerprint, job.parts(), signals)
+                               : Fail(ExitCode::kUsage, fingerprint.status());
+  }
+  if (outcome.status.ok()) {
+    outcome = MakeStrategy(place.strategy, is_worker ? &task->group() : nullptr, job);
+  }
+  return outcome;
+}
+
+Outcome TrainHere(const TrainPlace& place, TrainFlags flags, const StopSignals& signals,
+                  std::unique_ptr<WorkerTask>& task) {
+  const Clock::time_point entered = Clock::now();
+  const double age_at_entry = ProcessAge();
+  Job job;
+  RunOutputs outputs;
+  Outcome outcome = PrepareRun(place, flags, signals, outputs, task, job);
   if (outcome.status.code() == StatusCode::kCancelled) {
     return Interrupted(flags);
   }
@@ -189,6 +234,8 @@ Outcome Train(const TrainFlags& given, StopSignals& signals) {
     options.start = start;
   }
   options.should_stop = [&signals](int64_t) { return signals.Received(); };
+  options.workers = task != nullptr ? &task->workers() : nullptr;
+  options.check_replicas = job.config.train.check_replicas;
   train::Trainer trainer(job.program, *job.strategy, job.dataset, std::move(options), *progress);
   Result<train::FitResult> fit = trainer.Fit();
   if (!fit.ok()) {
@@ -199,7 +246,40 @@ Outcome Train(const TrainFlags& given, StopSignals& signals) {
     summary.first_step_seconds =
         age_at_entry + std::chrono::duration<double>(fit->first_step_end - entered).count();
   }
-  return Finish(flags, outputs, job, *fit, std::move(summary));
+  Status status = FillSummary(job, *fit, summary);
+  if (status.ok() && task != nullptr) {
+    status = SumUpWorkers(task->workers(), summary);
+  }
+  return status.ok() ? Finish(flags, outputs, job, *fit, std::move(summary))
+                     : Fail(CodeOf(status), status);
+}
+
+}  // namespace
+
+Outcome Train(const TrainFlags& flags, std::optional<StopSignals>& signals) {
+  TrainPlace place;
+  if (Outcome outcome = FindTrainPlace(flags.job, place); !outcome.status.ok()) {
+    return outcome;
+  }
+  if (place.kind == TrainPlace::Kind::kLauncher) {
+    signals.reset();
+    return LaunchTraining(flags, place);
+  }
+  if (!signals.has_value()) {
+    signals.emplace();
+  }
+  if (!flags.quiet && place.is_chief()) {
+    signals->WatchOutput();
+  }
+  std::unique_ptr<WorkerTask> task;
+  Outcome outcome =
+      TrainHere(place, place.is_chief() ? flags : WithoutOutputs(flags), *signals, task);
+  if (task != nullptr) {
+    if (const Status left = task->Leave(outcome.status); !left.ok() && outcome.status.ok()) {
+      PrintWarning(fmt::format("this task is done, but {}", left.message()));
+    }
+  }
+  return outcome;
 }
 
 }  // namespace lockstep::cli

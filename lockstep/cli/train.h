@@ -1,8 +1,9 @@
 // lockstep train
 #pragma once
 
-#include <chrono>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/cli/job.h"
 #include "lockstep/cli/signals.h"
@@ -15,9 +16,12 @@ struct TrainFlags {
   bool resume = false;
   std::string summary_path;
   bool quiet = false;
+  // The program and its arguments, as it starts itself again for each worker.
+  std::vector<std::string> command;
 };
 
-// `signals` were taken over at the start of the program.
-Outcome Train(const TrainFlags& flags, StopSignals& signals);
+// `signals` were taken over at the start of the program, or are taken over here; a process that
+// only starts workers gives them back.
+Outcome Train(const TrainFlags& flags, std::optional<StopSignals>& signals);
 
 }  // namespace lockstep::cli

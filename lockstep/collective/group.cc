@@ -290,6 +290,10 @@ int Group::members() const {
   return impl_->info().members();
 }
 
+std::string Group::member_name(int member) const {
+  return impl_->info().task_name(member);
+}
+
 const ReplicaMap& Group::map() const {
   return impl_->info().map;
 }

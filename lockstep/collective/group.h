@@ -70,6 +70,8 @@ class Group {
   const std::string& name() const;
   int self() const;
   int members() const;
+  // "/job:worker/task:1".
+  std::string member_name(int member) const;
   // Which member holds which replicas.
   const ReplicaMap& map() const;
 

@@ -21,7 +21,7 @@ Result<std::unique_ptr<LocalReplicas>> LocalReplicas::Create(const train::Progra
     return InvalidArgument(fmt::format("{} replicas on {} devices: both must be 1 or more",
                                        options.replicas, options.devices));
   }
-  if (options.devices > options.replicas) {
+  if (options.group == nullptr && options.devices > options.replicas) {
     return InvalidArgument(
         fmt::format("{} devices for {} logical replicas: a device needs at least one, so set "
                     "train.replicas (or --replicas) to {} or more",

@@ -48,7 +48,8 @@ class LocalReplicas : public train::StepRunner {
   };
 
  public:
-  // The program must outlive the strategy. More devices than replicas (of the job) is an error.
+  // The program must outlive the strategy. Without a group, more devices than replicas are an
+  // error; with one, devices may be left without any.
   static Result<std::unique_ptr<LocalReplicas>> Create(const train::Program& program,
                                                        const LocalReplicasOptions& options);
 

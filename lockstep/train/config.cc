@@ -162,16 +162,25 @@ void ReadTrain(SectionReader& reader, TrainConfig& train) {
   reader.Int("log_every_steps", kSteps, train.log_every_steps);
   reader.Real("label_smoothing", kBelowOne, train.label_smoothing);
   reader.Int("gradient_accumulation", kParts, train.gradient_accumulation);
+  reader.Int("check_replicas", kSteps, train.check_replicas);
   ReadClipping(reader, train);
   reader.Finish();
 }
 
 void ReadRest(SectionReader& root, ConfigContext& context, Config& config) {
   constexpr std::array<std::string_view, 3> kModes = {"sync", "bounded", "async"};
+  constexpr RealRange kTimeout = {0, false, 1e6, true, "seconds greater than 0 and at most 10^6"};
+  constexpr RealRange kHeartbeat = {0.01, true, 1e6, true, "seconds from 0.01 to 10^6"};
+  constexpr std::array<std::string_view, 4> kTransports = {"auto", "shm", "ucx", "grpc"};
   constexpr int64_t kMaxRestarts = 1'000'000;
   SectionReader cluster(root.Table("cluster"), "cluster", context);
   cluster.Choice("mode", kModes, config.cluster.mode);
   cluster.Int("max_restarts", {0, kMaxRestarts}, config.cluster.max_restarts);
+  cluster.Choice("transport", kTransports, config.cluster.transport);
+  cluster.Int("bucket_bytes", {4, int64_t{1} << 40}, config.cluster.bucket_bytes);
+  cluster.Real("start_timeout", kTimeout, config.cluster.start_timeout);
+  cluster.Real("step_timeout", kTimeout, config.cluster.step_timeout);
+  cluster.Real("heartbeat", kHeartbeat, config.cluster.heartbeat);
   cluster.Finish();
   SectionReader checkpoint(root.Table("checkpoint"), "checkpoint", context);
   checkpoint.Int("every_steps", kSteps, config.checkpoint.every_steps);

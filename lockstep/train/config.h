@@ -127,6 +127,9 @@ struct TrainConfig {
   double clip_value = 0;
   double clip_norm = 0;
   double clip_global_norm = 0;
+  // Steps between comparisons of the workers' variables, bit by bit; default 0: only at the
+  // end of the run; up to 10^12.
+  int64_t check_replicas = 0;
 };
 
 // [optimizer.schedule]: the learning rate at a step. Keys that the kind does not name are refused,
@@ -200,6 +203,17 @@ struct ClusterConfig {
   std::string mode = "sync";
   // Default 0, up to 10^6.
   int64_t max_restarts = 0;
+  // How workers exchange tensors: "auto" (default; the best that both ends have), "shm", "ucx" or
+  // "grpc".
+  std::string transport = "auto";
+  // Bytes of gradients that are added up over the workers at once; default 25 MiB, 4 to 2^40.
+  int64_t bucket_bytes = int64_t{25} << 20;
+  // Seconds that a task waits for the others at the start, and in a step; default 300 and 600,
+  // greater than 0, at most 10^6.
+  double start_timeout = 300;
+  double step_timeout = 600;
+  // Seconds; a lost task is known to the others within twice this time; default 5, 0.01 to 10^6.
+  double heartbeat = 5;
 };
 
 // [checkpoint]

@@ -87,6 +87,7 @@ log_every_steps = 10
 label_smoothing = 0.1
 gradient_accumulation = 2
 clip_global_norm = 1
+check_replicas = 100
 [optimizer]
 name = "momentum"
 nesterov = true
@@ -101,6 +102,11 @@ warmup_steps = 5
 [cluster]
 mode = "async"
 max_restarts = 3
+transport = "grpc"
+bucket_bytes = 65536
+start_timeout = 20
+step_timeout = 30.5
+heartbeat = 0.5
 [checkpoint]
 every_steps = 100
 dir = "runs/a"
@@ -136,6 +142,12 @@ logdir = "runs/b"
   EXPECT_EQ(config.optimizer.schedule.warmup_steps, 5);
   EXPECT_EQ(config.cluster.mode, "async");
   EXPECT_EQ(config.cluster.max_restarts, 3);
+  EXPECT_EQ(config.cluster.transport, "grpc");
+  EXPECT_EQ(config.cluster.bucket_bytes, 65536);
+  EXPECT_EQ(config.cluster.start_timeout, 20);
+  EXPECT_EQ(config.cluster.step_timeout, 30.5);
+  EXPECT_EQ(config.cluster.heartbeat, 0.5);
+  EXPECT_EQ(config.train.check_replicas, 100);
   EXPECT_EQ(config.checkpoint.every_steps, 100);
   EXPECT_EQ(config.checkpoint.dir, "runs/a");
   EXPECT_EQ(config.monitor.logdir, "runs/b");

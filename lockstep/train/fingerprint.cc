@@ -173,12 +173,13 @@ Result<Fingerprints> ParseBoth(std::string_view stored, std::string_view current
   return both;
 }
 
-std::vector<FingerprintDifference> AllDifferences(const Fingerprints& both) {
+std::vector<FingerprintDifference> AllDifferences(const Fingerprints& both,
+                                                  const FingerprintSides& sides) {
   std::vector<FingerprintDifference> differences;
   const auto add = [&](const std::string& name) {
     differences.push_back(
-        {name, fmt::format("{} is {} in the checkpoint, {} in this run", Shown(name, 100),
-                           ValueOf(both.before, name), ValueOf(both.now, name))});
+        {name, fmt::format("{} is {} {}, {} {}", Shown(name, 100), ValueOf(both.before, name),
+                           sides.stored, ValueOf(both.now, name), sides.current)});
   };
   for (const auto& [name, value] : both.now.items()) {
     const auto found = both.before.find(name);
@@ -207,10 +208,11 @@ std::string MakeFingerprint(const Config& config, const RunFacts& facts) {
 }
 
 Result<FingerprintDifferences> CompareFingerprints(std::string_view stored,
-                                                   std::string_view current) {
+                                                   std::string_view current,
+                                                   const FingerprintSides& sides) {
   LS_ASSIGN_OR_RETURN(const Fingerprints both, ParseBoth(stored, current));
   FingerprintDifferences differences;
-  for (FingerprintDifference& difference : AllDifferences(both)) {
+  for (FingerprintDifference& difference : AllDifferences(both, sides)) {
     auto& kind = difference.name == kThreads ? differences.rounding : differences.settings;
     kind.push_back(std::move(difference));
   }
@@ -222,7 +224,7 @@ Result<FingerprintDifferences> CompareModels(std::string_view stored, std::strin
   const bool made_up =
       HasValue(both.before, kDataSha256, kMadeUp) && HasValue(both.now, kDataSha256, kMadeUp);
   FingerprintDifferences differences;
-  for (FingerprintDifference& difference : AllDifferences(both)) {
+  for (FingerprintDifference& difference : AllDifferences(both, {})) {
     if (difference.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
       differences.settings.push_back(std::move(difference));
     } else if (difference.name == kPrecision) {

@@ -47,10 +47,17 @@ struct FingerprintDifferences {
   std::vector<FingerprintDifference> made_up_data;
 };
 
+// What a difference says of the two sides.
+struct FingerprintSides {
+  std::string_view stored = "in the checkpoint";
+  std::string_view current = "in this run";
+};
+
 // Whether a run goes on as the stored one began. FAILED_PRECONDITION if `stored` is no fingerprint,
 // as versions before this one wrote it.
 Result<FingerprintDifferences> CompareFingerprints(std::string_view stored,
-                                                   std::string_view current);
+                                                   std::string_view current,
+                                                   const FingerprintSides& sides = {});
 
 // Whether the stored parameters mean in this model what they meant when they were trained. Errors
 // as above.

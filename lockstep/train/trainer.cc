@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "lockstep/train/replica_check.h"
 #include "lockstep/train/schedule.h"
 
 namespace lockstep::train {
@@ -36,6 +39,24 @@ Status NotFinite(double loss, std::string_view where, int64_t updates, double ra
       "{}: the learning rate{} may be too high; lower optimizer.learning_rate, or bound the "
       "gradients with train.clip_global_norm",
       what, std::isnan(rate) ? "" : fmt::format(" {}", rate)));
+}
+
+Status CheckStart(const TrainPosition& start, const std::string& dataset, int64_t per_epoch) {
+  if (start.step < 0 || start.epoch != start.step / per_epoch ||
+      start.batch_step != start.step % per_epoch) {
+    return InvalidArgument(fmt::format(
+        "the run would go on after {} steps at batch {} of epoch {}, but {} has {} batches an "
+        "epoch: its size or the global batch has changed (all counted from 0)",
+        start.step, start.batch_step, start.epoch, dataset, per_epoch));
+  }
+  return OkStatus();
+}
+
+// Model variables, then slots.
+std::vector<std::string> StateOf(const Program& program) {
+  std::vector<std::string> names = program.model_variables;
+  names.insert(names.end(), program.slot_variables.begin(), program.slot_variables.end());
+  return names;
 }
 
 }  // namespace
@@ -138,11 +159,43 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
       ++at.epoch;
     }
     steps_done_ = at.step;
-    fit.stopped_early = ShouldStop() && at.step < planned;
+    if (options_.check_replicas > 0 && at.step % options_.check_replicas == 0) {
+      LS_TRY(CheckWorkers());
+    }
+    LS_ASSIGN_OR_RETURN(const bool stop, AnyShouldStop());
+    fit.stopped_early = stop && at.step < planned;
   }
   sums.seconds = SecondsSince(epoch_start);
   fit.accuracy = Mean(static_cast<double>(sums.correct), sums.samples);
   return fit.stopped_early ? OkStatus() : FinishEpoch(epoch, sums, fit);
+}
+
+Status Trainer::BeginTogether(TrainPosition& at) {
+  if (options_.workers == nullptr) {
+    return OkStatus();
+  }
+  LS_ASSIGN_OR_RETURN(const Tensor position, Tensor::Zeros(DType::kInt64, Shape{3}));
+  const std::span<int64_t> numbers = position.values<int64_t>();
+  numbers[0] = at.step;
+  numbers[1] = at.epoch;
+  numbers[2] = at.batch_step;
+  LS_TRY(options_.workers->Broadcast("position", position));
+  at = {numbers[0], numbers[1], numbers[2]};
+  exec::VariableStore& store = *runner_.shared_variables();
+  for (const std::string& name : StateOf(program_)) {
+    LS_ASSIGN_OR_RETURN(const Tensor value, store.Read(name));
+    LS_TRY(options_.workers->Broadcast(name, value));
+    if (options_.workers->self() != 0) {
+      LS_TRY(store.Write(name, value));
+    }
+  }
+  return OkStatus();
+}
+
+Status Trainer::CheckWorkers() const {
+  return options_.workers == nullptr ? OkStatus()
+                                     : CheckReplicas(*runner_.shared_variables(), StateOf(program_),
+                                                     steps_done_, *options_.workers);
 }
 
 Result<FitResult> Trainer::Fit() {
@@ -158,21 +211,14 @@ Result<FitResult> Trainer::Fit() {
   LS_ASSIGN_OR_RETURN(const int64_t planned,
                       PlannedSteps(options_.epochs, options_.steps, batcher.steps_per_epoch()));
   FitResult fit;
-  if (options_.start.has_value()) {
-    fit.end = *options_.start;
-    const int64_t per_epoch = batcher.steps_per_epoch();
-    if (fit.end.step < 0 || fit.end.epoch != fit.end.step / per_epoch ||
-        fit.end.batch_step != fit.end.step % per_epoch) {
-      return InvalidArgument(fmt::format(
-          "the run would go on after {} steps at batch {} of epoch {}, but {} has {} batches an "
-          "epoch: its size or the global batch has changed (all counted from 0)",
-          fit.end.step, fit.end.batch_step, fit.end.epoch, dataset_.name, per_epoch));
-    }
-  } else {
-    LS_TRY(runner_.Initialize());
-  }
+  fit.end = options_.start.value_or(TrainPosition());
+  const bool has_state = options_.start.has_value();
+  LS_TRY(has_state ? CheckStart(*options_.start, dataset_.name, batcher.steps_per_epoch())
+                   : runner_.Initialize());
+  LS_TRY(BeginTogether(fit.end));
   steps_done_ = fit.end.step;
-  fit.stopped_early = fit.end.step < planned && ShouldStop();
+  LS_ASSIGN_OR_RETURN(const bool stop, AnyShouldStop());
+  fit.stopped_early = stop && fit.end.step < planned;
   const Clock::time_point start = Clock::now();
   const int64_t first_epoch = fit.end.epoch;
   Status status;
@@ -185,6 +231,7 @@ Result<FitResult> Trainer::Fit() {
   if (!fit.stopped_early && !fit.test.has_value() && dataset_.test.size() > 0) {
     LS_TRY(EvaluateTest(fit));
   }
+  LS_TRY(CheckWorkers());
   fit.seconds = SecondsSince(start);
   fit.train_seconds = std::accumulate(fit.step_seconds.begin(), fit.step_seconds.end(), 0.0);
   return fit;
@@ -199,39 +246,69 @@ Result<exec::Session*> Trainer::EvalSession() {
   return eval_session_.get();
 }
 
+Status Trainer::EvaluateBatch(const data::Split& split, int64_t batch, std::span<int64_t, 3> sums) {
+  const EvalGraph& eval = program_.eval;
+  const int64_t begin = batch * options_.eval_batch;
+  const int64_t count = std::min(options_.eval_batch, split.size() - begin);
+  std::vector<uint32_t> indices(static_cast<size_t>(count));
+  std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));
+  Shape shape = eval.features.shape();
+  shape.set_dim(0, count);
+  LS_ASSIGN_OR_RETURN(const Tensor features, Tensor::Allocate(DType::kFloat32, shape));
+  LS_ASSIGN_OR_RETURN(const Tensor labels, Tensor::Allocate(DType::kInt32, Shape{count}));
+  split.Gather(indices, features.values<float>().data(), labels.values<int32_t>().data());
+  const Tensor feeds[] = {features, labels};
+  std::vector<Tensor> results(sums.size());
+  LS_TRY(eval_->Run(feeds, results, {options_.seed, 0, 0}).With("evaluation"));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = std::bit_cast<int64_t>(static_cast<double>(results[i].values<float>()[0]));
+  }
+  return OkStatus();
+}
+
 Result<Metrics> Trainer::Evaluate(const data::Split& split) {
   LS_ASSIGN_OR_RETURN(exec::Session * session, EvalSession());
   const EvalGraph& eval = program_.eval;
   LS_ASSIGN_OR_RETURN(
-      exec::Callable * callable,
-      session->Prepare(
-          {{eval.features, eval.labels}, {eval.loss_sum, eval.correct, eval.in_top5}, {}}));
-  Metrics metrics;
-  std::vector<uint32_t> indices;
-  std::vector<Tensor> results(3);
-  double sums[3] = {0, 0, 0};
-  for (int64_t begin = 0; begin < split.size(); begin += options_.eval_batch) {
-    if (ShouldStop()) {
-      return Cancelled("stopped during the evaluation");
+      eval_, session->Prepare(
+                 {{eval.features, eval.labels}, {eval.loss_sum, eval.correct, eval.in_top5}, {}}));
+  constexpr size_t kSums = 3;
+  const int64_t batches = (split.size() + options_.eval_batch - 1) / options_.eval_batch;
+  const int self = options_.workers == nullptr ? 0 : options_.workers->self();
+  const int workers = options_.workers == nullptr ? 1 : options_.workers->count();
+  // Bits of float64: of each batch the sums, which are added in the order of the batches whoever
+  // has measured them.
+  std::vector<int64_t> sums(static_cast<size_t>(batches) * kSums);
+  std::vector<int64_t> counts;
+  bool stop = false;
+  for (int worker = 0; worker < workers; ++worker) {
+    const int64_t begin = batches * worker / workers;
+    const int64_t end = batches * (worker + 1) / workers;
+    counts.push_back((end - begin) * static_cast<int64_t>(kSums));
+    for (int64_t batch = begin; worker == self && batch < end && !stop; ++batch) {
+      stop = ShouldStop();
+      const auto at = sums.begin() + batch * static_cast<int64_t>(kSums);
+      LS_TRY(stop ? OkStatus() : EvaluateBatch(split, batch, std::span<int64_t, kSums>(at, kSums)));
     }
-    const int64_t count = std::min(options_.eval_batch, split.size() - begin);
-    indices.resize(static_cast<size_t>(count));
-    std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));
-    Shape shape = eval.features.shape();
-    shape.set_dim(0, count);
-    LS_ASSIGN_OR_RETURN(const Tensor features, Tensor::Allocate(DType::kFloat32, shape));
-    LS_ASSIGN_OR_RETURN(const Tensor labels, Tensor::Allocate(DType::kInt32, Shape{count}));
-    split.Gather(indices, features.values<float>().data(), labels.values<int32_t>().data());
-    const Tensor feeds[] = {features, labels};
-    LS_TRY(callable->Run(feeds, results, {options_.seed, 0, 0}).With("evaluation"));
-    for (size_t i = 0; i < results.size(); ++i) {
-      sums[i] += results[i].values<float>()[0];
-    }
-    metrics.samples += count;
   }
-  metrics.loss = Mean(sums[0], metrics.samples);
-  metrics.accuracy = Mean(sums[1], metrics.samples);
-  metrics.top5_accuracy = Mean(sums[2], metrics.samples);
+  if (options_.workers != nullptr) {
+    LS_ASSIGN_OR_RETURN(stop, options_.workers->Any(stop));
+  }
+  if (stop) {
+    return Cancelled("stopped during the evaluation");
+  }
+  if (options_.workers != nullptr) {
+    LS_TRY(options_.workers->AllGather("evaluation", sums, counts));
+  }
+  std::array<double, kSums> totals = {};
+  for (size_t i = 0; i < sums.size(); ++i) {
+    totals[i % kSums] += std::bit_cast<double>(sums[i]);
+  }
+  Metrics metrics;
+  metrics.samples = split.size();
+  metrics.loss = Mean(totals[0], metrics.samples);
+  metrics.accuracy = Mean(totals[1], metrics.samples);
+  metrics.top5_accuracy = Mean(totals[2], metrics.samples);
   return metrics;
 }
 

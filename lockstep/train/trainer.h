@@ -20,6 +20,7 @@
 #include "lockstep/train/config.h"
 #include "lockstep/train/program.h"
 #include "lockstep/train/step_runner.h"
+#include "lockstep/train/workers.h"
 
 namespace lockstep::train {
 
@@ -50,6 +51,12 @@ struct TrainerOptions {
   // Called before the first step, between steps and between batches of an evaluation, with the
   // number of steps done; true ends the run early.
   std::function<bool(int64_t)> should_stop;
+  // Null: this process trains alone. Otherwise all of them make the same run together: from the
+  // chief's variables and position, to the same step, even if only one of them should stop. Must
+  // outlive the trainer.
+  Workers* workers = nullptr;
+  // Steps between comparisons of the workers' variables; 0: only at the end.
+  int64_t check_replicas = 0;
 };
 
 struct Metrics {
@@ -99,10 +106,11 @@ class Trainer {
         progress_(progress) {}
 
   // Initialises the variables and trains. A loss that is not finite, in a step or on the test data
-  // behind it, is an error that names the step and what may cause it.
+  // behind it, is an error that names the step and what may cause it. With workers also their
+  // errors, and CheckReplicas'.
   Result<FitResult> Fit();
 
-  // CANCELLED when should_stop says so.
+  // CANCELLED when should_stop says so. Workers deal the batches out among themselves.
   Result<Metrics> Evaluate(const data::Split& split);
 
   // Class probabilities float32 [N, classes] of features float32 [N, ...].
@@ -122,7 +130,19 @@ class Trainer {
   // Measures the test data with the parameters as they are; asked to stop, it leaves that out.
   Status EvaluateTest(FitResult& fit);
 
+  // All workers begin where the chief does, with its variables.
+  Status BeginTogether(TrainPosition& at);
+  Status CheckWorkers() const;
+
   bool ShouldStop() const { return options_.should_stop && options_.should_stop(steps_done_); }
+
+  // The same for all workers.
+  Result<bool> AnyShouldStop() const {
+    return options_.workers == nullptr ? ShouldStop() : options_.workers->Any(ShouldStop());
+  }
+
+  // Adds what a batch of the split contributes to loss, accuracy and top-5 accuracy.
+  Status EvaluateBatch(const data::Split& split, int64_t batch, std::span<int64_t, 3> sums);
 
   // After the step that led to `fit.end`.
   void Report(int64_t epoch, int64_t batch_step, int64_t steps_per_epoch, int64_t planned,
@@ -135,6 +155,7 @@ class Trainer {
   const TrainerOptions options_;
   observe::Progress& progress_;
   std::unique_ptr<exec::Session> eval_session_;
+  exec::Callable* eval_ = nullptr;
   // In the life of the parameters.
   int64_t steps_done_ = 0;
   // Of the last update; not known where another run made it.

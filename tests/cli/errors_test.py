@@ -181,16 +181,13 @@ class UsageTest(ProgramCase):
       self.assertIn("not available in this version", message)
       return message
 
-    self.assertIn("--workers 2", refused("--workers", 2))
     self.assertIn("--ps 1", refused("--ps", 1))
     self.assertIn("--logdir", refused("--logdir", self.path("logs")))
-    for strategy in ("local_sgd", "parameter_server", "multi_worker_mirrored", "central_storage"):
+    for strategy in ("local_sgd", "parameter_server"):
       self.assertIn(f"--strategy {strategy}", refused("--strategy", strategy))
-    task = '{"cluster": {"worker": ["localhost:2222"]}, "task": {"type": "worker", "index": 0}}'
-    self.assertIn("TF_CONFIG", refused(env={"TF_CONFIG": task}))
     message = self.usage("train", SOFTMAX, env={"TF_CONFIG": "nonsense"})
-    self.assertIn("the environment variable TF_CONFIG describes no cluster: ", message)
-    self.assertIn("unset it", message)
+    self.assertIn("TF_CONFIG: ", message)
+    self.assertIn("unset what describes the cluster", message)
     self.assertIn("cluster.mode", refused("--set", "cluster.mode=async"))
     self.assertIn("cluster.max_restarts", refused("--set", "cluster.max_restarts=1"))
     self.assertIn("checkpoint.every_steps", refused("--set", "checkpoint.every_steps=5"))

@@ -375,7 +375,7 @@ class ListsAndBenchTest(ProgramCase):
 
     train = words("train")
     for text in ("N from 1 to 256 (cpu:1)", "1 to 1024 (1)", "1 to 65536 (one per device)",
-                 "0 to 2^63 - 1 (0)", "Worker processes (1)", "Parameter servers (0)",
+                 "0 to 2^63 - 1 (0)", "as many as the cluster has (1)", "Parameter servers (0)",
                  "0 to 10^12", "must hold no checkpoint", "[train.replicas]"):
       self.assertIn(text, train)
     step = words("bench", "step")

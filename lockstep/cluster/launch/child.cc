@@ -51,7 +51,8 @@ void DefaultSignals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// In the new process: becomes the program, or returns the errno that says why not.
+// In the new process: becomes the program, or returns the errno that says why not. `out` and `err`
+// -1: it keeps ours.
 int BecomeProgram(char* const* arguments, char* const* environment, int out, int err,
                   pid_t parent) {
   setpgid(0, 0);
@@ -60,8 +61,10 @@ int BecomeProgram(char* const* arguments, char* const* environment, int out, int
     return ECHILD;
   }
   const int null = open("/dev/null", O_RDONLY);
-  if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-      dup2(err, STDERR_FILENO) < 0) {
+  if (null < 0 || dup2(null, STDIN_FILENO) < 0) {
+    return errno;
+  }
+  if (out >= 0 && (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)) {
     return errno;
   }
   if (null > STDERR_FILENO) {
@@ -75,9 +78,13 @@ int BecomeProgram(char* const* arguments, char* const* environment, int out, int
 }  // namespace
 
 Result<Child> StartChild(const std::vector<std::string>& command,
-                         const std::vector<std::string>& environment) {
-  LS_ASSIGN_OR_RETURN(Pipe out, MakePipe());
-  LS_ASSIGN_OR_RETURN(Pipe err, MakePipe());
+                         const std::vector<std::string>& environment, ChildOutput output) {
+  Pipe out;
+  Pipe err;
+  if (output == ChildOutput::kPipes) {
+    LS_ASSIGN_OR_RETURN(out, MakePipe());
+    LS_ASSIGN_OR_RETURN(err, MakePipe());
+  }
   // Closed by a successful exec, or else tells why there was none.
   LS_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   const std::vector<char*> arguments = Pointers(command);
@@ -105,8 +112,11 @@ Result<Child> StartChild(const std::vector<std::string>& command,
     waitpid(pid, nullptr, 0);
     return ErrnoStatus(size == sizeof(error) ? error : EIO, command[0], "execute");
   }
-  fcntl(out.read.get(), F_SETFL, O_NONBLOCK);
-  fcntl(err.read.get(), F_SETFL, O_NONBLOCK);
+  for (const int end : {out.read.get(), err.read.get()}) {
+    if (end >= 0) {
+      fcntl(end, F_SETFL, O_NONBLOCK);
+    }
+  }
   return Child{pid, std::move(out.read), std::move(err.read)};
 }
 

@@ -13,9 +13,15 @@ namespace lockstep::cluster {
 
 struct Child {
   pid_t pid = -1;
-  // The read ends of its standard output and error, not blocking.
+  // The read ends of its standard output and error, not blocking; -1 if it has ours.
   lockstep::internal::Descriptor out{-1};
   lockstep::internal::Descriptor err{-1};
+};
+
+enum class ChildOutput {
+  kPipes,
+  // The standard output and error of the calling process.
+  kOurs,
 };
 
 // Starts `command` (looked up in PATH as a shell does) with exactly this environment. The process
@@ -23,6 +29,7 @@ struct Child {
 // the calling process ends. NOT_FOUND, PERMISSION_DENIED and so on if it cannot be executed.
 // For a process with one thread.
 Result<Child> StartChild(const std::vector<std::string>& command,
-                         const std::vector<std::string>& environment);
+                         const std::vector<std::string>& environment,
+                         ChildOutput output = ChildOutput::kPipes);
 
 }  // namespace lockstep::cluster

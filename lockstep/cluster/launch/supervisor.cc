@@ -128,7 +128,9 @@ class Supervisor {
     environment.push_back("TF_CONFIG=" + TfConfigText(cluster, id));
     auto task = std::make_unique<Task>();
     task->id = id;
-    LS_ASSIGN_OR_RETURN(task->child, StartChild(options_.command, environment));
+    const bool plain = options_.first_is_plain && tasks_.empty() && id.job == "worker";
+    LS_ASSIGN_OR_RETURN(task->child, StartChild(options_.command, environment,
+                                                plain ? ChildOutput::kOurs : ChildOutput::kPipes));
     const auto sink = [task = task.get()](OutputQueue& queue) {
       return [task, &queue](std::string line) {
         task->last_lines.push_back(

@@ -29,6 +29,9 @@ struct LaunchOptions {
   int ps = 0;
   // Program and arguments.
   std::vector<std::string> command;
+  // The first worker writes to the launcher's own output, a terminal if that is one, without a
+  // prefix.
+  bool first_is_plain = false;
   // "NAME=value", what the tasks get besides TF_CONFIG.
   std::vector<std::string> environment;
   // More than twice the heartbeat of servers, within which they know of a lost peer.

@@ -343,6 +343,39 @@ Status Server::Join(const Deadline& deadline) {
                                       ListTasks(def_.cluster(), StillActive(view))));
 }
 
+Status Server::LinkTasks(const Deadline& deadline) {
+  std::shared_ptr<Running> running;
+  std::vector<TaskStart> tasks;
+  {
+    const MutexLock lock(mu_);
+    running = running_;
+    while (running != nullptr && tasks.empty()) {
+      LS_TRY(failure_);
+      // Start has seen them all, which this view may not show yet.
+      tasks = PresentTasks(view_);
+      if (tasks.empty() && !changed_.WaitUntil(mu_, deadline)) {
+        return DeadlineExceeded("the coordinator did not say which tasks there are");
+      }
+    }
+  }
+  if (running == nullptr) {
+    return FailedPrecondition("LinkTasks of a server that is not started");
+  }
+  return running->links->Connect(tasks, deadline).With(def_.task().ToString());
+}
+
+std::vector<TaskStart> Server::PresentTasks(const MembershipView& view) const {
+  std::vector<TaskStart> tasks;
+  for (const int number : def_.VisibleTasks()) {
+    const Member& member = view.members[static_cast<size_t>(number)];
+    if (!member.present()) {
+      return {};
+    }
+    tasks.push_back({number, member.incarnation});
+  }
+  return tasks;
+}
+
 Status Server::AwaitOthers(Running& running, const Deadline& deadline) const {
   struct Seen {
     Mutex mu;

@@ -62,6 +62,10 @@ class Server {
   // wrong or who is missing, nothing is left running and the state is as before.
   Status Start(const Deadline& deadline);
 
+  // Returns when there are data links to all tasks that this one sees, who have to do the same: for
+  // those that exchange tensors without graphs (collective groups). Errors name who did not.
+  Status LinkTasks(const Deadline& deadline);
+
   // Serves until the job is over (OK), a task that this one sees is lost or gave up (UNAVAILABLE,
   // with its name and why), this server is stopped (CANCELLED), or the deadline passes.
   Status Join(const Deadline& deadline);
@@ -109,6 +113,8 @@ class Server {
   void OnView(const MembershipView& view);
   void OnFailure(const Status& why);
   std::vector<int> StillActive(const MembershipView& view) const;
+  // All that this task sees; none if the view lacks one of them.
+  std::vector<TaskStart> PresentTasks(const MembershipView& view) const;
 
   const ServerDef def_;
   const ServerOptions options_;
