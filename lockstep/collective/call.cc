@@ -187,6 +187,9 @@ std::string Describe(const Call& call) {
   if (!call.spec.counts.empty()) {
     text += fmt::format(" counts {}", fmt::join(call.spec.counts, ","));
   }
+  if (call.spec.codec != Codec::kNone) {
+    text += fmt::format(" codec {}", CodecName(call.spec.codec));
+  }
   if (call.spec.algorithm != Algorithm::kAuto) {
     text += fmt::format(" by {}", AlgorithmName(call.spec.algorithm));
   }
@@ -232,6 +235,12 @@ Status CheckCall(const Call& call, const ReplicaMap& map, int self) {
       return InvalidArgument(fmt::format("{} inputs: this member holds {} nodes of the tree",
                                          call.inputs.size(), nodes));
     }
+  }
+  const bool sums = call.spec.op == ReduceOp::kSum || call.spec.op == ReduceOp::kMean;
+  if (call.spec.codec != Codec::kNone &&
+      (!call.reduces() || !sums || call.spec.dtype != DType::kFloat32)) {
+    return InvalidArgument(fmt::format("codec {}: only sums and means of float32 have one",
+                                       CodecName(call.spec.codec)));
   }
   if (HasRoot(call.kind) && (call.spec.root < 0 || call.spec.root >= map.members())) {
     return InvalidArgument(fmt::format("there is no member {}: members are 0 to {}", call.spec.root,

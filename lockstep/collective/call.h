@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "lockstep/collective/algorithm.h"
+#include "lockstep/collective/codec.h"
 #include "lockstep/collective/reduce_op.h"
 #include "lockstep/collective/replica_map.h"
 #include "lockstep/tensor/dtype.h"
@@ -61,6 +62,8 @@ struct CallSpec {
   std::vector<int64_t> counts = {};
   int root = 0;  // a member of the group
   Algorithm algorithm = Algorithm::kAuto;
+  // Of the nodes of a reduction, whose leaves have gone through it: sums and means of float32.
+  Codec codec = Codec::kNone;
 };
 
 struct Call {

@@ -143,7 +143,7 @@ class Group::Impl {
 
   Status MeetAndMap(const std::string& description, const GroupOptions& options,
                     const Deadline& deadline) {
-    CallIo io(info_, 0, description, deadline, nullptr);
+    CallIo io(info_, 0, description, deadline, nullptr, Codec::kNone);
     std::vector<uint64_t> leaders;
     LS_TRY(Exchange(io, HostLeader(options), &leaders));
     if (info_.members() == 1 || std::find(leaders.begin(), leaders.end(), 0) != leaders.end()) {
@@ -186,7 +186,7 @@ class Group::Impl {
     LS_TRY(status());
     const uint64_t sequence = ++sequence_;
     const std::string description = Describe(call);
-    CallIo io(info_, sequence, description, deadline, memory_.get());
+    CallIo io(info_, sequence, description, deadline, memory_.get(), call.spec.codec);
     CallRun run{.call = call,
                 .group = info_,
                 .io = io,

@@ -138,9 +138,16 @@ TEST_P(GroupTest, ADifferenceIsAnErrorAtAllThatNamesBothSides) {
   other_op.op = ReduceOp::kMax;
   CallSpec other_algorithm = Spec();
   other_algorithm.algorithm = Algorithm::kPairwise;
+  CallSpec other_codec = Spec();
+  other_codec.codec = Codec::kInt8;
   const std::vector<Call> others = {
-      reduce(other_name), reduce(other_type),      reduce(other_op),
-      reduce(Spec(11)),   reduce(other_algorithm), BroadcastCall(Spec(), value.data()),
+      reduce(other_name),
+      reduce(other_type),
+      reduce(other_op),
+      reduce(Spec(11)),
+      reduce(other_algorithm),
+      reduce(other_codec),
+      BroadcastCall(Spec(), value.data()),
       BarrierCall("x"),
   };
   for (const Call& other : others) {

@@ -5,12 +5,13 @@
 namespace lockstep::collective {
 namespace {
 
-void AddInto(const Tensor& target, const Tensor& other) {
+void AddInto(const Tensor& target, const Tensor& other, Codec codec) {
   const std::span<float> to = target.values<float>();
   const std::span<float> from = other.values<float>();
   LS_CHECK(to.size() == from.size());
   Combine(ReduceOp::kSum, DType::kFloat32, to.data(), from.data(), to.data(),
           static_cast<int64_t>(to.size()));
+  RoundNode(codec, to.data(), static_cast<int64_t>(to.size()));
 }
 
 }  // namespace
@@ -20,7 +21,7 @@ void TreeSum::MergeLast() {
   nodes_.pop_back();
   TreeNode& target = nodes_.back();
   for (size_t i = 0; i < last.tensors.size(); ++i) {
-    AddInto(target.tensors[i], last.tensors[i]);
+    AddInto(target.tensors[i], last.tensors[i], codec_);
   }
   target.size *= 2;
   spare_.push_back(std::move(last.tensors));

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/collective/codec.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::collective {
@@ -24,6 +25,9 @@ struct TreeNode {
 
 class TreeSum {
  public:
+  // `codec` rounds the sum at every node (RoundNode); leaves have gone through it (LeafCodec).
+  explicit TreeSum(Codec codec = Codec::kNone) : codec_(codec) {}
+
   // Nodes must come in order, each beginning where the last ended. Adds into the tensors of the
   // earlier node.
   void Add(TreeNode node);
@@ -52,6 +56,7 @@ class TreeSum {
  private:
   void MergeLast();
 
+  Codec codec_;
   std::vector<TreeNode> nodes_;
   std::vector<std::vector<Tensor>> spare_;
 };

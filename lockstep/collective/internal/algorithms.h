@@ -36,6 +36,10 @@ struct CallRun {
 
   size_t element_bytes() const { return DTypeSize(call.spec.dtype); }
 
+  NodeArithmetic arithmetic() const {
+    return {.op = call.spec.op, .dtype = call.spec.dtype, .codec = call.spec.codec};
+  }
+
   size_t bytes() const {
     return static_cast<size_t>(call.spec.shape.num_elements()) * element_bytes();
   }

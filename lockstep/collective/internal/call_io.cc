@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
+
+#include "lockstep/collective/internal/packing.h"
 
 namespace lockstep::collective::internal {
 namespace {
@@ -23,12 +26,13 @@ net::MessageHeader BytesHeader(size_t bytes) {
 }  // namespace
 
 CallIo::CallIo(const GroupInfo& group, uint64_t sequence, std::string_view description,
-               const Deadline& deadline, SharedMemory* memory)
+               const Deadline& deadline, SharedMemory* memory, Codec codec)
     : group_(group),
       sequence_(sequence),
       description_(description),
       deadline_(deadline),
-      memory_(memory) {}
+      memory_(memory),
+      codec_(codec) {}
 
 // The length of the description, the description, the parcels.
 std::vector<std::byte> CallIo::Greeting(int member, std::span<const Parcel> parcels) const {
@@ -108,7 +112,7 @@ Status CallIo::Meet(std::span<const Parcel> parcels, std::span<const Slot> slots
           buffer.resize(header.bytes);
           return static_cast<void*>(buffer.data());
         },
-        deadline_, operations.Receiving(member, [this, member, &buffer, slots] {
+        deadline_, operations.Receiving(member, [this, member, &buffer, slots](uint64_t) {
           return OnGreeting(member, buffer, slots);
         }));
     std::vector<std::byte>& greeting = outgoing[static_cast<size_t>(member)];
@@ -120,15 +124,49 @@ Status CallIo::Meet(std::span<const Parcel> parcels, std::span<const Slot> slots
 }
 
 void CallIo::Send(uint64_t stage, const Parcel& parcel, Operations& operations) {
+  const net::MessageKey key{.scope = group_.scope, .step = sequence_, .item = stage};
+  if (codec_ != Codec::kNone) {
+    return SendPacked(key, parcel, operations);
+  }
+  group_.transport.Send(group_.task(parcel.member), key, BytesHeader(parcel.bytes), parcel.data,
+                        deadline_, operations.Sending(parcel.member));
+}
+
+void CallIo::SendPacked(const net::MessageKey& key, const Parcel& parcel, Operations& operations) {
+  const auto values = static_cast<int64_t>(parcel.bytes / sizeof(float));
+  const std::shared_ptr<std::byte[]> packed =
+      std::make_shared_for_overwrite<std::byte[]>(PackedBound(values));
+  const size_t bytes = Pack(codec_, static_cast<const float*>(parcel.data), values, packed.get());
   group_.transport.Send(
-      group_.task(parcel.member), {.scope = group_.scope, .step = sequence_, .item = stage},
-      BytesHeader(parcel.bytes), parcel.data, deadline_, operations.Sending(parcel.member));
+      group_.task(parcel.member), key, BytesHeader(bytes), packed.get(), deadline_,
+      [packed, done = operations.Sending(parcel.member)](const Status& status) { done(status); });
 }
 
 void CallIo::Receive(uint64_t stage, const Slot& slot, Operations& operations) {
-  group_.transport.Recv(group_.task(slot.member),
-                        {.scope = group_.scope, .step = sequence_, .item = stage}, slot.data,
-                        slot.bytes, deadline_, operations.Receiving(slot.member));
+  const net::MessageKey key{.scope = group_.scope, .step = sequence_, .item = stage};
+  if (codec_ != Codec::kNone) {
+    return ReceivePacked(key, slot, operations);
+  }
+  group_.transport.Recv(group_.task(slot.member), key, slot.data, slot.bytes, deadline_,
+                        operations.Receiving(slot.member));
+}
+
+void CallIo::ReceivePacked(const net::MessageKey& key, const Slot& slot, Operations& operations) {
+  const auto values = static_cast<int64_t>(slot.bytes / sizeof(float));
+  const auto packed = std::make_shared<std::vector<std::byte>>();
+  group_.transport.Recv(
+      group_.task(slot.member), key,
+      [packed, values](const net::MessageHeader& header) -> Result<void*> {
+        if (header.bytes > PackedBound(values)) {
+          return DataLoss(
+              fmt::format("{} bytes are more than {} values need", header.bytes, values));
+        }
+        packed->resize(header.bytes);
+        return static_cast<void*>(packed->data());
+      },
+      deadline_, operations.Receiving(slot.member, [packed, slot, values](uint64_t) {
+        return Unpack(*packed, values, static_cast<float*>(slot.data));
+      }));
 }
 
 Status CallIo::Move(uint64_t stage, std::span<const Parcel> parcels, std::span<const Slot> slots) {

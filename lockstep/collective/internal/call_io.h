@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/collective/codec.h"
 #include "lockstep/collective/internal/group_info.h"
 #include "lockstep/collective/internal/operations.h"
 #include "lockstep/collective/internal/shared_memory.h"
@@ -38,16 +39,18 @@ struct Slot {
 class CallIo {
  public:
   // `sequence` counts the calls of the group from 1, `description` is Describe(call). With
-  // `memory`, which may be null, members meet there instead of by messages.
+  // `memory`, which may be null, members meet there instead of by messages. `codec` is that of the
+  // call.
   CallIo(const GroupInfo& group, uint64_t sequence, std::string_view description,
-         const Deadline& deadline, SharedMemory* memory);
+         const Deadline& deadline, SharedMemory* memory, Codec codec);
 
   // Sends and receives parcels with the meeting, those of one member one behind the other. All
   // members must know whose parcels to whom have how many bytes. Errors: InvalidArgument that names
   // two members and what each of them calls; as Operations.
   Status Meet(std::span<const Parcel> parcels, std::span<const Slot> slots);
 
-  // After the meeting: each parcel is a message of its own. Stages are numbered from 1.
+  // After the meeting: each parcel is a message of its own. Stages are numbered from 1. With a
+  // codec these are float32 values, and are packed on the way.
   Status Move(uint64_t stage, std::span<const Parcel> parcels, std::span<const Slot> slots);
   void Send(uint64_t stage, const Parcel& parcel, Operations& operations);
   void Receive(uint64_t stage, const Slot& slot, Operations& operations);
@@ -60,6 +63,8 @@ class CallIo {
   const Deadline& deadline() const { return deadline_; }
 
  private:
+  void SendPacked(const net::MessageKey& key, const Parcel& parcel, Operations& operations);
+  void ReceivePacked(const net::MessageKey& key, const Slot& slot, Operations& operations);
   std::vector<std::byte> Greeting(int member, std::span<const Parcel> parcels) const;
   Status OnGreeting(int member, std::span<const std::byte> greeting,
                     std::span<const Slot> slots) const;
@@ -69,6 +74,7 @@ class CallIo {
   const std::string_view description_;
   const Deadline deadline_;
   SharedMemory* const memory_;
+  const Codec codec_;
 };
 
 // Data of up to this size goes along with the meeting.

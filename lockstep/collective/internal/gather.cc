@@ -175,7 +175,7 @@ class Gather {
       own.push_back(At(node, mine.begin, size_));
     }
     const std::vector<const void*> received(received_.begin(), received_.end());
-    run_.group.tree.ReduceAll(call_.spec.op, call_.spec.dtype, AllNodes(run_.group, own, received),
+    run_.group.tree.ReduceAll(run_.arithmetic(), AllNodes(run_.group, own, received),
                               std::span<void* const>(&call_.output, 1), mine.count);
   }
 

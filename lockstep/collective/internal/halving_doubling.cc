@@ -40,14 +40,20 @@ class HalvingDoubling {
     if (levels_ == 0 && mine.count > 0 && call_.inputs[0] != work_) {
       std::memcpy(work_, call_.inputs[0], Bytes(mine));
     }
-    if (call_.spec.op == ReduceOp::kMean) {
-      DivideByReplicas(call_.spec.dtype, At(work_, mine.begin), mine.count, group_.map.replicas());
+    // Sums have forms that need few bytes on the wire, means have not.
+    const bool packed = call_.spec.codec != Codec::kNone;
+    if (!packed) {
+      Divide(mine);
     }
     if (call_.kind == CallKind::kReduce) {
-      return SendToRoot(mine);
+      LS_TRY(SendToRoot(mine));
+    } else {
+      for (int level = levels_ - 1; level >= 0; --level) {
+        LS_TRY(Double(level, held[static_cast<size_t>(level)]));
+      }
     }
-    for (int level = levels_ - 1; level >= 0; --level) {
-      LS_TRY(Double(level, held[static_cast<size_t>(level)]));
+    if (packed && (call_.kind == CallKind::kAllReduce || group_.self == call_.spec.root)) {
+      Divide(held.front());
     }
     return OkStatus();
   }
@@ -75,6 +81,12 @@ class HalvingDoubling {
   uint64_t HalvingStage(int level) const { return static_cast<uint64_t>(1 + level); }
 
   uint64_t DoublingStage(int level) const { return static_cast<uint64_t>(1 + levels_ + level); }
+
+  void Divide(const Part& part) {
+    if (call_.spec.op == ReduceOp::kMean) {
+      DivideByReplicas(call_.spec.dtype, At(work_, part.begin), part.count, group_.map.replicas());
+    }
+  }
 
   Status Prepare() {
     const bool needs_result = call_.kind == CallKind::kAllReduce || group_.self == call_.spec.root;
@@ -122,8 +134,8 @@ class HalvingDoubling {
       const Part& piece = pieces[i];
       const void* own = At(mine, piece.begin);
       const void* theirs = At(received_, piece.begin - keep.begin);
-      Combine(call_.spec.op, call_.spec.dtype, upper ? theirs : own, upper ? own : theirs,
-              At(work_, piece.begin), piece.count);
+      CombineNodes(run_.arithmetic(), upper ? theirs : own, upper ? own : theirs,
+                   At(work_, piece.begin), piece.count);
     }
     return sent.Wait();
   }

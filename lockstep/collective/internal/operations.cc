@@ -67,11 +67,11 @@ net::SendDone Operations::Sending(int member) {
   return [state = state_, member](const Status& status) { state->Done(member, false, status); };
 }
 
-net::RecvDone Operations::Receiving(int member, std::function<Status()> check) {
+net::RecvDone Operations::Receiving(int member, std::function<Status(uint64_t bytes)> check) {
   state_->pending.fetch_add(1, std::memory_order_relaxed);
   return [state = state_, member, check = std::move(check)](const Status& status,
-                                                            const net::MessageHeader&) {
-    state->Done(member, true, status.ok() && check != nullptr ? check() : status);
+                                                            const net::MessageHeader& header) {
+    state->Done(member, true, status.ok() && check != nullptr ? check(header.bytes) : status);
   };
 }
 

@@ -24,10 +24,10 @@ class Operations {
   Operations& operator=(const Operations&) = delete;
   ~Operations();
 
-  // Callbacks for one more operation with `member`. `check` is called with what arrived, from any
-  // thread; its error is one of the operation.
+  // Callbacks for one more operation with `member`. `check` is called with the size of what
+  // arrived, from any thread; its error is one of the operation.
   net::SendDone Sending(int member);
-  net::RecvDone Receiving(int member, std::function<Status()> check = nullptr);
+  net::RecvDone Receiving(int member, std::function<Status(uint64_t bytes)> check = nullptr);
 
   // Errors: DeadlineExceeded that names all members of whom something is missing, Unavailable that
   // names who is lost, or what ended the call elsewhere.

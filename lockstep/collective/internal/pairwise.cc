@@ -48,13 +48,22 @@ class Pairwise {
       }
       SendResult(segment);
     }
-    return results_.Wait();
+    LS_TRY(results_.Wait());
+    if (DividesLater() && Needs(plan_.self)) {
+      DivideByReplicas(call_.spec.dtype, plan_.output, plan_.elements, run_.group.map.replicas());
+    }
+    return OkStatus();
   }
 
  private:
   uint64_t NodesStage() const { return plan_.first_stage; }
 
   uint64_t ResultsStage() const { return plan_.first_stage + 1; }
+
+  // Sums have forms that need few bytes, means have not.
+  bool DividesLater() const {
+    return call_.spec.op == ReduceOp::kMean && call_.spec.codec != Codec::kNone;
+  }
 
   size_t participants() const { return plan_.participants.size(); }
 
@@ -163,8 +172,12 @@ class Pairwise {
     }
     nodes.insert(nodes.end(), received.begin() + before, received.end());
     result_ = Result(part, segment);
-    plan_.tree->ReduceAll(call_.spec.op, call_.spec.dtype, nodes,
-                          std::span<void* const>(&result_, 1), part.count);
+    const std::span<void* const> results(&result_, 1);
+    if (DividesLater()) {
+      plan_.tree->Reduce(run_.arithmetic(), nodes, results, part.count);
+    } else {
+      plan_.tree->ReduceAll(run_.arithmetic(), nodes, results, part.count);
+    }
   }
 
   void SendResult(int64_t segment) {

@@ -43,10 +43,18 @@ void ReduceTree::Add(std::span<const ReplicaNode> nodes, int64_t begin, int64_t 
   }
 }
 
-void ReduceTree::Run(ReduceOp op, DType dtype, std::span<const void* const> inputs,
+void CombineNodes(const NodeArithmetic& arithmetic, const void* a, const void* b, void* out,
+                  int64_t count) {
+  Combine(arithmetic.op, arithmetic.dtype, a, b, out, count);
+  if (arithmetic.codec != Codec::kNone) {
+    RoundNode(arithmetic.codec, static_cast<float*>(out), count);
+  }
+}
+
+void ReduceTree::Run(const NodeArithmetic& arithmetic, std::span<const void* const> inputs,
                      std::span<void* const> outputs, int64_t count, int64_t divisor) const {
   LS_CHECK(inputs.size() == num_inputs_ && !outputs.empty());
-  const auto element = static_cast<int64_t>(DTypeSize(dtype));
+  const auto element = static_cast<int64_t>(DTypeSize(arithmetic.dtype));
   const int64_t strip = kStripBytes / element;
   // Two inputs are combined straight into the output, more have values in between.
   std::vector<std::byte> between(num_inputs_ > 2 ? num_inputs_ * kStripBytes : 0);
@@ -65,14 +73,14 @@ void ReduceTree::Run(ReduceOp op, DType dtype, std::span<const void* const> inpu
       }
       depth -= 1;
       void* target = i + 1 == program_.size() ? result : between.data() + depth * kStripBytes;
-      Combine(op, dtype, open[depth - 1], open[depth], target, elements);
+      CombineNodes(arithmetic, open[depth - 1], open[depth], target, elements);
       open[depth - 1] = target;
     }
     if (open[0] != result) {
       std::memcpy(result, open[0], bytes);
     }
     if (divisor != 1) {
-      DivideByReplicas(dtype, result, elements, divisor);
+      DivideByReplicas(arithmetic.dtype, result, elements, divisor);
     }
     for (void* output : outputs.subspan(1)) {
       std::memcpy(static_cast<std::byte*>(output) + offset, result, bytes);

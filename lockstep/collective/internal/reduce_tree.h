@@ -7,10 +7,22 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/collective/codec.h"
 #include "lockstep/collective/reduce_op.h"
 #include "lockstep/collective/replica_map.h"
 
 namespace lockstep::collective::internal {
+
+// What a node is made of.
+struct NodeArithmetic {
+  ReduceOp op = ReduceOp::kSum;
+  DType dtype = DType::kFloat32;
+  Codec codec = Codec::kNone;
+};
+
+// out[i] = a[i] op b[i], rounded by the codec. `out` may be `a` or `b`.
+void CombineNodes(const NodeArithmetic& arithmetic, const void* a, const void* b, void* out,
+                  int64_t count);
 
 class ReduceTree {
  public:
@@ -19,22 +31,22 @@ class ReduceTree {
 
   // inputs[i]: `count` elements of nodes[i]. Every output gets the result; it may be an input, and
   // overlaps nothing otherwise. kMean: the sum.
-  void Reduce(ReduceOp op, DType dtype, std::span<const void* const> inputs,
+  void Reduce(const NodeArithmetic& arithmetic, std::span<const void* const> inputs,
               std::span<void* const> outputs, int64_t count) const {
-    Run(op, dtype, inputs, outputs, count, 1);
+    Run(arithmetic, inputs, outputs, count, 1);
   }
 
   // As Reduce for the whole tree: divides means by `replicas`.
-  void ReduceAll(ReduceOp op, DType dtype, std::span<const void* const> inputs,
+  void ReduceAll(const NodeArithmetic& arithmetic, std::span<const void* const> inputs,
                  std::span<void* const> outputs, int64_t count) const {
-    Run(op, dtype, inputs, outputs, count, op == ReduceOp::kMean ? replicas_ : 1);
+    Run(arithmetic, inputs, outputs, count, arithmetic.op == ReduceOp::kMean ? replicas_ : 1);
   }
 
  private:
   static constexpr int kCombine = -1;
 
   void Add(std::span<const ReplicaNode> nodes, int64_t begin, int64_t size, size_t* next);
-  void Run(ReduceOp op, DType dtype, std::span<const void* const> inputs,
+  void Run(const NodeArithmetic& arithmetic, std::span<const void* const> inputs,
            std::span<void* const> outputs, int64_t count, int64_t divisor) const;
 
   int64_t replicas_;

@@ -126,8 +126,8 @@ class SharedReduce {
       }
     }
     void* output = static_cast<std::byte*>(call_.output) + Bytes(begin - needed.begin);
-    group_.tree.ReduceAll(call_.spec.op, call_.spec.dtype, nodes,
-                          std::span<void* const>(&output, 1), end - begin);
+    group_.tree.ReduceAll(run_.arithmetic(), nodes, std::span<void* const>(&output, 1),
+                          end - begin);
   }
 
   void Announce() {
@@ -169,7 +169,7 @@ class SharedReduce {
       if (call_.kind == CallKind::kReduceScatter) {
         outputs.push_back(call_.output);
       }
-      group_.tree.ReduceAll(call_.spec.op, call_.spec.dtype, nodes, outputs, slice.count);
+      group_.tree.ReduceAll(run_.arithmetic(), nodes, outputs, slice.count);
     }
     return run_.io.Step("did not finish its part");
   }

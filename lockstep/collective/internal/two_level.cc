@@ -134,8 +134,7 @@ class TwoLevel {
         inputs.push_back(nodes[input] + offset);
       }
       void* output = static_cast<std::byte*>(partials_[i]) + Bytes(part.begin);
-      node.tree.Reduce(call_.spec.op, call_.spec.dtype, inputs, std::span<void* const>(&output, 1),
-                       part.count);
+      node.tree.Reduce(run_.arithmetic(), inputs, std::span<void* const>(&output, 1), part.count);
     }
   }
 
