@@ -316,8 +316,11 @@ GrpcLink::~GrpcLink() {
 }
 
 Status GrpcLink::Start() {
-  reactor_.AddPoller(this);
-  pipe_->Start();
+  const std::lock_guard<std::recursive_mutex> lock(reactor_.poll_lock());
+  if (!closed_) {
+    reactor_.AddPoller(this);
+    pipe_->Start();
+  }
   return OkStatus();
 }
 

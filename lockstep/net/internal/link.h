@@ -42,7 +42,7 @@ class Link {
   // Payloads up to this size travel with their header.
   virtual uint64_t eager_bytes() const = 0;
 
-  // From now on the sink is called.
+  // From now on the sink is called. Does nothing where Close, from another thread, came first.
   virtual Status Start() = 0;
   // Sends a frame; `body` is copied.
   virtual void SendFrame(const Frame& frame, std::span<const std::byte> body) = 0;

@@ -56,6 +56,9 @@ ShmLink::~ShmLink() = default;
 
 Status ShmLink::Start() {
   const std::lock_guard<std::recursive_mutex> lock(reactor_.poll_lock());
+  if (down_) {
+    return OkStatus();
+  }
   LS_TRY(reactor_.AddDescriptor(connection_.socket.get(), [this] { OnSocket(); }));
   reactor_.AddPoller(this);
   started_ = true;

@@ -66,7 +66,10 @@ UcxLink::~UcxLink() {
 }
 
 Status UcxLink::Start() {
-  worker_->AddLink(this);
+  const std::lock_guard<std::recursive_mutex> poll_lock(worker_->reactor().poll_lock());
+  if (!closed_) {
+    worker_->AddLink(this);
+  }
   return OkStatus();
 }
 
@@ -343,10 +346,12 @@ void UcxLink::Close() {
   const std::lock_guard<std::recursive_mutex> poll_lock(worker_->reactor().poll_lock());
   worker_->RemoveLink(this);
   const Lock lock(worker_->lock());
-  if (!failed_ && greeted_) {
+  // First of all, so that nothing more is reported of a link that the worker has forgotten, not
+  // even that its last message could not be sent.
+  const bool alive = !std::exchange(failed_, true);
+  if (alive && greeted_) {
     Post(std::make_unique<Message>(), kEndId);
   }
-  failed_ = true;
   pushes_.clear();
   early_.clear();
   streams_.Clear();

@@ -211,7 +211,6 @@ ucs_status_t UcxWorker::OnMessage(void* self, const void* header, size_t header_
 }
 
 bool UcxWorker::Poll() {
-  std::deque<Arrival> arrivals;
   bool worked = false;
   {
     const Lock lock(lock_);
@@ -219,16 +218,24 @@ bool UcxWorker::Poll() {
     for (const auto& [peer, link] : links_) {
       worked = link->SendQueued() || worked;
     }
-    arrivals.swap(arrivals_);
   }
-  // The reactor's poll lock keeps links from ending meanwhile in another thread.
-  while (!arrivals.empty()) {
-    const Arrival arrival = std::move(arrivals.front());
-    arrivals.pop_front();
-    arrival.link->Deliver(arrival.frame, arrival.down);
+  // One at a time, since what is delivered may end links, whose arrivals go with them. The
+  // reactor's poll lock keeps links from ending meanwhile in another thread.
+  while (std::optional<Arrival> arrival = NextArrival()) {
+    arrival->link->Deliver(arrival->frame, arrival->down);
     worked = true;
   }
   return worked;
+}
+
+std::optional<UcxWorker::Arrival> UcxWorker::NextArrival() {
+  const Lock lock(lock_);
+  if (arrivals_.empty()) {
+    return std::nullopt;
+  }
+  Arrival next = std::move(arrivals_.front());
+  arrivals_.pop_front();
+  return next;
 }
 
 bool UcxWorker::PrepareSleep() {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -83,6 +84,7 @@ class UcxWorker : public internal::Poller, public std::enable_shared_from_this<U
   static ucs_status_t OnMessage(void* self, const void* header, size_t header_bytes, void* data,
                                 size_t bytes, const ucp_am_recv_param_t* param);
 
+  std::optional<Arrival> NextArrival();
   // The link at whose other end this was sent; null if there is none. With the lock.
   UcxLink* Expecting(const void* header, size_t header_bytes) const;
 
