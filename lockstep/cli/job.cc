@@ -261,6 +261,7 @@ Outcome MakeStrategy(const std::string& name, collective::Group* group, Job& job
   options.replicas = job.parts();
   options.seed = static_cast<uint64_t>(job.config.train.seed);
   options.group = group;
+  options.algorithm = collective::ParseAlgorithm(job.config.cluster.algorithm).value();
   options.bucket_bytes = static_cast<size_t>(job.config.cluster.bucket_bytes);
   options.timeout = Milliseconds(job.config.cluster.step_timeout);
   auto strategy = strategy::LocalReplicas::Create(job.program, options);

@@ -177,7 +177,8 @@ collective::Call BucketSums::MakeCall(size_t b) {
   }
   return collective::AllReduceCall({.name = fmt::format("gradients/{}", b),
                                     .dtype = DType::kFloat32,
-                                    .shape = Shape{bucket.count}},
+                                    .shape = Shape{bucket.count},
+                                    .algorithm = options_.algorithm},
                                    std::move(inputs), total_[bucket.first_slot].data());
 }
 

@@ -31,6 +31,7 @@ struct BucketSumsOptions {
   int devices = 1;
   // Null: all parts are executed here. Otherwise its replicas are the parts; must outlive the sums.
   collective::Group* group = nullptr;
+  collective::Algorithm algorithm = collective::Algorithm::kAuto;
   // How long a step may wait for other members. A lost one is known much earlier.
   std::chrono::milliseconds timeout{600'000};
   // Reduce while parts still run. Not with the simulated network's virtual time.

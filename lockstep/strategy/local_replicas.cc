@@ -64,6 +64,7 @@ Status LocalReplicas::Prepare() {
                                                           .parts = options_.replicas,
                                                           .devices = options_.devices,
                                                           .group = options_.group,
+                                                          .algorithm = options_.algorithm,
                                                           .timeout = options_.timeout,
                                                           .overlap = options_.overlap}));
   for (int device = 0; device < options_.devices; ++device) {

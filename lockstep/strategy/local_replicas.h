@@ -37,6 +37,7 @@ struct LocalReplicasOptions {
   collective::Group* group = nullptr;
   // Of the group's sums: BucketSumsOptions. They change no result.
   size_t bucket_bytes = BucketSumsOptions().bucket_bytes;
+  collective::Algorithm algorithm = BucketSumsOptions().algorithm;
   std::chrono::milliseconds timeout = BucketSumsOptions().timeout;
   bool overlap = true;
 };

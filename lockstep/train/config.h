@@ -206,6 +206,9 @@ struct ClusterConfig {
   // How workers exchange tensors: "auto" (default; the best that both ends have), "shm", "ucx" or
   // "grpc".
   std::string transport = "auto";
+  // How gradients are added up over the workers: "auto" (default), "gather", "pairwise",
+  // "halving_doubling", "two_level" or "shared".
+  std::string algorithm = "auto";
   // Bytes of gradients that are added up over the workers at once; default 25 MiB, 4 to 2^40.
   int64_t bucket_bytes = int64_t{25} << 20;
   // Seconds that a task waits for the others at the start, and in a step; default 300 and 600,

@@ -104,6 +104,7 @@ mode = "async"
 max_restarts = 3
 transport = "grpc"
 bucket_bytes = 65536
+algorithm = "pairwise"
 start_timeout = 20
 step_timeout = 30.5
 heartbeat = 0.5
@@ -144,6 +145,7 @@ logdir = "runs/b"
   EXPECT_EQ(config.cluster.max_restarts, 3);
   EXPECT_EQ(config.cluster.transport, "grpc");
   EXPECT_EQ(config.cluster.bucket_bytes, 65536);
+  EXPECT_EQ(config.cluster.algorithm, "pairwise");
   EXPECT_EQ(config.cluster.start_timeout, 20);
   EXPECT_EQ(config.cluster.step_timeout, 30.5);
   EXPECT_EQ(config.cluster.heartbeat, 0.5);
