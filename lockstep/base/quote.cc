@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -35,10 +38,34 @@ size_t CharacterBytes(std::string_view text) {
                                                                                          : 0;
 }
 
-// U+0080 to U+009F, of which some terminals take U+009B for the beginning of a command.
-bool IsHighControl(std::string_view character) {
-  return character.size() == 2 && character[0] == '\xC2' &&
-         static_cast<unsigned char>(character[1]) < 0xA0;
+uint32_t CodePoint(std::string_view character) {
+  constexpr unsigned int kLeadBits[] = {0x7F, 0x1F, 0x0F, 0x07};
+  uint32_t code = static_cast<unsigned char>(character[0]) & kLeadBits[character.size() - 1];
+  for (const char c : character.substr(1)) {
+    code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  return code;
+}
+
+// What shows nothing itself, but changes what the rest looks like: some terminals take U+009B for
+// the beginning of a command, and U+202E turns the direction of writing around.
+bool IsHidden(std::string_view character) {
+  constexpr std::pair<uint32_t, uint32_t> kHidden[] = {
+      {0x80, 0x9F},        // controls
+      {0xAD, 0xAD},        // soft hyphen
+      {0x61C, 0x61C},      // Arabic letter mark
+      {0x180E, 0x180E},    // Mongolian vowel separator
+      {0x200B, 0x200F},    // zero width, direction marks
+      {0x2028, 0x202E},    // line and paragraph, directions
+      {0x2060, 0x206F},    // joiners, invisible operators, isolated directions
+      {0xFEFF, 0xFEFF},    // byte order mark
+      {0xFFF9, 0xFFFB},    // annotations
+      {0xE0000, 0xE007F},  // tags
+  };
+  const uint32_t code = CodePoint(character);
+  return std::any_of(std::begin(kHidden), std::end(kHidden), [code](const auto& range) {
+    return range.first <= code && code <= range.second;
+  });
 }
 
 void AppendEscaped(std::string_view bytes, std::string& result) {
@@ -82,7 +109,7 @@ std::string EscapeControls(std::string_view text) {
   while (!text.empty()) {
     const size_t bytes = CharacterBytes(text);
     const std::string_view character = text.substr(0, std::max<size_t>(bytes, 1));
-    if (bytes == 0 || IsControl(character[0]) || IsHighControl(character)) {
+    if (bytes == 0 || IsControl(character[0]) || IsHidden(character)) {
       AppendEscaped(character, result);
     } else {
       result += character;

@@ -12,8 +12,8 @@ namespace lockstep {
 // True for bytes below 0x20 and for DEL.
 bool HasControlCharacters(std::string_view text);
 
-// Control characters (those of UTF-8 above 0x7f included) and bytes that are no UTF-8 as \n, \t or
-// \x1b; everything else unchanged. Doing it twice is the same as doing it once.
+// Controls (also those of UTF-8 above 0x7f and of the direction of writing) and bytes that are no
+// UTF-8 as \n, \t or \x1b; everything else unchanged. Doing it twice is the same as doing it once.
 std::string EscapeControls(std::string_view text);
 
 // Escaped, without quotes, and without its middle where it is longer than `max_bytes`:

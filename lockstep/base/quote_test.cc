@@ -33,6 +33,19 @@ TEST(QuoteTest, BytesThatAreNoUtf8AndHighControlsAreEscaped) {
   EXPECT_EQ(EscapeControls(once), once);
 }
 
+TEST(QuoteTest, WhatIsHiddenInTextIsEscaped) {
+  // U+202E turns the direction of writing around; then a byte order mark, a zero width space, a
+  // line separator, a soft hyphen, a tag.
+  EXPECT_EQ(EscapeControls("a\xe2\x80\xae."), "a\\xe2\\x80\\xae.");
+  EXPECT_EQ(EscapeControls("\xef\xbb\xbf"), "\\xef\\xbb\\xbf");
+  EXPECT_EQ(EscapeControls("\xe2\x80\x8b\xe2\x80\xa8"), "\\xe2\\x80\\x8b\\xe2\\x80\\xa8");
+  EXPECT_EQ(EscapeControls("\xc2\xad"), "\\xc2\\xad");
+  EXPECT_EQ(EscapeControls("\xf3\xa0\x80\x81"), "\\xf3\\xa0\\x80\\x81");
+  // Their neighbours: a hyphen, a dash, a quotation mark, a letter of 4 bytes.
+  const std::string shown = "\xe2\x80\x90\xe2\x80\x94\xe2\x80\xa7\xf3\xa0\x84\x80\xc2\xae";
+  EXPECT_EQ(EscapeControls(shown), shown);
+}
+
 TEST(QuoteTest, ShownTextKeepsItsEnds) {
   EXPECT_EQ(Shown(""), "");
   EXPECT_EQ(Shown("a\nb"), "a\\nb");

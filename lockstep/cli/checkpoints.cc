@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
+#include "lockstep/base/path.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cli/fingerprints.h"
 #include "lockstep/cli/outputs.h"
@@ -114,17 +116,20 @@ Result<train::Checkpoint> ReadWithWarning(const std::string& path) {
 
 }  // namespace
 
+Outcome CheckCheckpointPath(const std::string& path) {
+  Status status = CheckFolder(path);
+  return status.ok() ? Done() : Fail(CodeOfPath(status), status.With("--checkpoint"));
+}
+
 Outcome OpenRunFolder(const std::string& dir, bool resume, std::unique_ptr<train::RunFolder>& run) {
   Result<std::unique_ptr<train::RunFolder>> opened = train::RunFolder::Open(dir, !resume);
   if (!opened.ok()) {
-    // What should be there and is not is missing data.
-    const bool missing = resume && opened.status().code() == StatusCode::kNotFound;
-    return Fail(missing ? ExitCode::kData : CodeOfOutput(opened.status()), opened.status());
+    return Fail(CodeOfPath(opened.status()), opened.status());
   }
   run = std::move(opened).value();
   if (!resume) {
     if (Status status = run->CheckNew(); !status.ok()) {
-      return Fail(CodeOfOutput(status), std::move(status));
+      return Fail(CodeOfPath(status), std::move(status));
     }
   }
   return Done();
@@ -151,10 +156,10 @@ Status SaveJob(train::RunFolder& run, const Job& job, const train::FitResult& fi
   const Result<train::SavedCheckpoint> saved =
       run.Save(contents, *job.strategy->shared_variables());
   if (!saved.ok()) {
-    return saved.status().With(
-        fmt::format("the checkpoint of step {} could not be saved: the {} steps of this run are "
-                    "lost, earlier checkpoints are as they were",
-                    fit.end.step, fit.steps));
+    return saved.status().With(fmt::format(
+        "the checkpoint of step {} could not be saved: {} lost, earlier checkpoints are "
+        "as they were",
+        fit.end.step, Counted(fit.steps, "step of this run is", "steps of this run are")));
   }
   for (const std::string& path : saved->set_aside) {
     PrintWarning(
@@ -175,7 +180,7 @@ Outcome ResumeJob(const std::string& dir, train::RunFolder& run, Job& job,
     return Fail(ExitCode::kData, std::move(status));
   }
   if (Status status = run.CheckResumed(checkpoint->info); !status.ok()) {
-    return Fail(CodeOfOutput(status), std::move(status));
+    return Fail(CodeOfPath(status), std::move(status));
   }
   const train::CheckpointContents& contents = checkpoint->info.contents;
   position = {contents.step, contents.epoch, contents.next_batch_step};

@@ -9,6 +9,9 @@
 
 namespace lockstep::cli {
 
+// Whether `path`, which was given for a checkpoint, is a folder at all: a usage error if not.
+Outcome CheckCheckpointPath(const std::string& path);
+
 // Takes the folder of the run's checkpoints, made where it is missing and this is a new run.
 Outcome OpenRunFolder(const std::string& dir, bool resume, std::unique_ptr<train::RunFolder>& run);
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cli/checkpoints.h"
 #include "lockstep/cli/outputs.h"
+#include "lockstep/cli/process_age.h"
 #include "lockstep/train/state_hash.h"
 
 namespace lockstep::cli {
@@ -22,6 +24,9 @@ Outcome Evaluate(const EvaluateFlags& flags) {
   if (outcome.status.ok()) {
     outcome = OpenSummary(flags.summary_path, {flags.job.config_path, job.config, flags.checkpoint},
                           summary_file);
+  }
+  if (outcome.status.ok()) {
+    outcome = CheckCheckpointPath(flags.checkpoint);
   }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kSamples, job);
@@ -53,20 +58,22 @@ Outcome Evaluate(const EvaluateFlags& flags) {
     return Fail(ExitCode::kOther, hash.status());
   }
   if (!flags.quiet) {
-    PrintOutput(fmt::format("{} samples: loss {:.4f}, accuracy {:.4f}, top-5 accuracy {:.4f}\n",
-                            metrics->samples, metrics->loss, metrics->accuracy,
+    PrintOutput(fmt::format("{}: loss {:.4f}, accuracy {:.4f}, top-5 accuracy {:.4f}\n",
+                            Counted(metrics->samples, "sample"), metrics->loss, metrics->accuracy,
                             metrics->top5_accuracy));
   }
   if (summary_file != nullptr) {
     train::Summary summary;
     summary.model = job.config.model.name;
     summary.strategy = job.strategy->name();
+    summary.devices = job.strategy->num_devices();
     summary.replicas = job.config.train.replicas;
     summary.global_batch = job.config.train.global_batch;
     summary.final_loss = metrics->loss;
     summary.test_accuracy = metrics->accuracy;
     summary.peak_rss_bytes = train::PeakRssBytes();
     summary.params_sha256 = *hash;
+    summary.wall_seconds = ProcessAge();
     if (Status status = summary_file->Write(summary); !status.ok()) {
       return Fail(ExitCode::kOther, std::move(status));
     }

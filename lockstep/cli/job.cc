@@ -8,6 +8,7 @@
 #include <string_view>
 #include <thread>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/data/idx_folder.h"
 #include "lockstep/data/synthetic.h"
@@ -127,10 +128,14 @@ Outcome BuildJobProgram(Job& job) {
   options.clip = {config.train.clip_value, config.train.clip_norm, config.train.clip_global_norm};
   options.label_smoothing = config.train.label_smoothing;
   options.bf16 = config.train.precision == "bf16";
+  if (config.IsGiven("optimizer.decay_exclude")) {
+    options.decay_exclude_place = config.given.find("optimizer.decay_exclude")->second;
+  }
   if (!config.model.layers.empty()) {
     const train::LayerConfig& last = config.model.layers.back();
-    options.output_place =
-        fmt::format("layer {} ({}) at {}", config.model.layers.size(), last.type, last.where);
+    options.output_place = fmt::format(
+        "{} ({}) at {}", train::LayerName(static_cast<int64_t>(config.model.layers.size()) - 1),
+        last.type, last.where);
   }
   Result<train::Program> program = train::BuildProgram(*model, options);
   if (!program.ok()) {
@@ -167,8 +172,9 @@ void WarnOfWaste(const Job& job, int workers) {
   if (job.parts() > batch) {
     PrintWarning(fmt::format(
         "train.replicas * train.gradient_accumulation = {} parts of a step for train.global_batch "
-        "= {} samples: {} of them have nothing to do",
-        job.parts(), batch, job.parts() - batch));
+        "= {}: {} nothing to do",
+        job.parts(), Counted(batch, "sample"),
+        Counted(job.parts() - batch, "of them has", "of them have")));
   }
   // A few threads too many are how one tries things out.
   constexpr int64_t kThreadsPerCore = 4;
@@ -176,9 +182,9 @@ void WarnOfWaste(const Job& job, int workers) {
   const int64_t cores = std::thread::hardware_concurrency();
   if (cores > 0 && threads > kThreadsPerCore * cores) {
     PrintWarning(
-        fmt::format("--devices cpu:{} and --threads-per-device {} make {} threads on {} "
-                    "cores: they will wait for one another",
-                    job.devices, job.threads_per_device, threads, cores));
+        fmt::format("--devices cpu:{} and --threads-per-device {} make {} threads on {}: "
+                    "they will wait for one another",
+                    job.devices, job.threads_per_device, threads, Counted(cores, "core")));
   }
 }
 

@@ -164,8 +164,8 @@ void AddEvaluate(CLI::App& app, Outcome& outcome) {
 
 void AddPredict(CLI::App& app, Outcome& outcome) {
   auto flags = std::make_shared<PredictFlags>();
-  CLI::App* command =
-      app.add_subcommand("predict", "Print the class of each sample: file, index, class, share");
+  CLI::App* command = app.add_subcommand(
+      "predict", "Print the class of each sample: file, index, class, probability");
   AddJobFlags(command, flags->job);
   AddCheckpoint(command, flags->checkpoint);
   command->add_option("INPUT", flags->inputs, "IDX files of images, plain or gzip")

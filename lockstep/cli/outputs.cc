@@ -95,10 +95,10 @@ Outcome OpenSummary(const std::string& path, const RunFiles& files,
       summary = std::move(opened).value();
     }
   }
-  return status.ok() ? Done() : Fail(CodeOfOutput(status), status.With("--summary"));
+  return status.ok() ? Done() : Fail(CodeOfPath(status), status.With("--summary"));
 }
 
-ExitCode CodeOfOutput(const Status& status) {
+ExitCode CodeOfPath(const Status& status) {
   switch (status.code()) {
     case StatusCode::kResourceExhausted:
     case StatusCode::kUnavailable:

@@ -25,7 +25,7 @@ struct RunFiles {
 Outcome OpenSummary(const std::string& path, const RunFiles& files,
                     std::unique_ptr<train::SummaryFile>& summary);
 
-// The exit code for a path that was given for output and cannot be used.
-ExitCode CodeOfOutput(const Status& status);
+// The exit code for a path that the user gave and that cannot be used: another one can.
+ExitCode CodeOfPath(const Status& status);
 
 }  // namespace lockstep::cli

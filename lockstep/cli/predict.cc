@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstddef>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cli/checkpoints.h"
+#include "lockstep/cli/outputs.h"
 #include "lockstep/data/idx.h"
 
 namespace lockstep::cli {
@@ -113,6 +115,15 @@ Status PredictFile(const std::string& path, const Job& job, train::Trainer& trai
 Outcome Predict(const PredictFlags& flags) {
   Job job;
   Outcome outcome = ReadJobConfig(flags.job, /*workers=*/1, job);
+  if (outcome.status.ok()) {
+    outcome = CheckCheckpointPath(flags.checkpoint);
+  }
+  for (const std::string& path : flags.inputs) {
+    const Status status = internal::OpenRegular(path).status();
+    if (outcome.status.ok() && !status.ok()) {
+      outcome = Fail(CodeOfPath(status), status);
+    }
+  }
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kDescription, job);
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cli/checkpoints.h"
 #include "lockstep/cli/fingerprints.h"
@@ -63,9 +64,9 @@ Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& 
 
 void PrintEnd(const train::Summary& summary, const TrainFlags& flags) {
   if (summary.steps > 0) {
-    PrintOutput(fmt::format("{} steps, {} samples, {:.0f} samples/s, final loss {:.4f}\n",
-                            summary.steps, summary.examples, summary.examples_per_second,
-                            summary.final_loss));
+    PrintOutput(fmt::format("{}, {}, {:.0f} samples/s, final loss {:.4f}\n",
+                            Counted(summary.steps, "step"), Counted(summary.examples, "sample"),
+                            summary.examples_per_second, summary.final_loss));
   }
   if (!std::isnan(summary.test_accuracy)) {
     PrintOutput(fmt::format("test accuracy {:.4f}\n", summary.test_accuracy));
@@ -117,7 +118,8 @@ Outcome Finish(const TrainFlags& flags, RunOutputs& outputs, Job& job, const tra
     return Interrupted(flags);
   }
   if (fit.steps == 0 && !flags.quiet) {
-    PrintOutput(fmt::format("nothing left to do: {} steps were done before\n", fit.end.step));
+    PrintOutput(fmt::format("nothing left to do: {} done before\n",
+                            Counted(fit.end.step, "step was", "steps were")));
   }
   if (outputs.folder != nullptr && fit.steps > 0) {
     Status saved = SaveJob(*outputs.folder, job, fit);
@@ -126,7 +128,7 @@ Outcome Finish(const TrainFlags& flags, RunOutputs& outputs, Job& job, const tra
     }
   }
   if (fit.stopped_early && !flags.quiet) {
-    PrintOutput(fmt::format("interrupted after {} steps{}\n", fit.steps,
+    PrintOutput(fmt::format("interrupted after {}{}\n", Counted(fit.steps, "step"),
                             flags.checkpoint_dir.empty()
                                 ? "; nothing saved, as there is no --checkpoint-dir"
                                 : ", checkpoint saved in " + EscapeControls(flags.checkpoint_dir)));

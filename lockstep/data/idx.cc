@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/file_stream.h"
 #include "lockstep/base/gzip.h"
@@ -86,8 +87,8 @@ void DecodeElements(uint8_t code, const char* source, const Tensor& target) {
 
 Result<ElementType> ReadMagic(std::string_view content, std::string_view name) {
   if (content.size() < kMagicBytes) {
-    return DataLoss(fmt::format("{}: {} bytes, an IDX file begins with a magic number of {}", name,
-                                content.size(), kMagicBytes));
+    return DataLoss(fmt::format("{}: {}, an IDX file begins with a magic number of {}", name,
+                                Counted(content.size(), "byte"), kMagicBytes));
   }
   if (ByteAt(content, 0) != 0 || ByteAt(content, 1) != 0) {
     return DataLoss(fmt::format("{}: offset 0: bytes {:02x} {:02x}, an IDX file begins with 00 00",
@@ -113,9 +114,8 @@ Result<Shape> ReadShape(std::string_view content, std::string_view name) {
   const size_t header_bytes = kMagicBytes + kDimensionBytes * static_cast<size_t>(rank);
   if (content.size() < header_bytes) {
     return DataLoss(
-        fmt::format("{}: ends at offset {} inside the header, which has {} bytes for {} "
-                    "dimensions",
-                    name, content.size(), header_bytes, rank));
+        fmt::format("{}: ends at offset {} inside the header, which has {} bytes for {}", name,
+                    content.size(), header_bytes, Counted(rank, "dimension")));
   }
   Shape shape;
   int64_t elements = 1;
@@ -135,6 +135,17 @@ Result<Shape> ReadShape(std::string_view content, std::string_view name) {
   return shape;
 }
 
+Status CheckKind(std::string_view name, const ElementType& type, const Shape& shape,
+                 const std::optional<IdxKind>& kind) {
+  if (!kind.has_value() || (type.dtype == DType::kUInt8 && shape.rank() == kind->rank)) {
+    return OkStatus();
+  }
+  return DataLoss(fmt::format(
+      "{}: offset 2: {} {}, {} are unsigned bytes with {} (magic number 00 00 08 {:02x})", name,
+      DTypeName(type.dtype), shape.ToString(), kind->what, Counted(kind->rank, "dimension"),
+      kind->rank));
+}
+
 // Of the whole file, header included.
 uint64_t PromisedBytes(const ElementType& type, const Shape& shape) {
   return kMagicBytes + kDimensionBytes * static_cast<uint64_t>(shape.rank()) +
@@ -143,7 +154,8 @@ uint64_t PromisedBytes(const ElementType& type, const Shape& shape) {
 
 // Unpacks a compressed file: as much as its header promises, because a small file can hold very
 // much of nothing.
-Result<std::string> Unpack(std::string_view content, const std::string& path) {
+Result<std::string> Unpack(std::string_view content, const std::string& path,
+                           const std::optional<IdxKind>& kind) {
   const auto named = [&](const Status& status) {
     return Status(status.code(), fmt::format("{}: {}", Shown(path), status.message()));
   };
@@ -157,6 +169,7 @@ Result<std::string> Unpack(std::string_view content, const std::string& path) {
     const std::string name = Shown(path) + " (decompressed)";
     LS_ASSIGN_OR_RETURN(const ElementType type, ReadMagic(*beginning, name));
     LS_ASSIGN_OR_RETURN(const Shape shape, ReadShape(*beginning, name));
+    LS_TRY(CheckKind(name, type, shape, kind));
     promised = PromisedBytes(type, shape);
     if (promised > kMaxFileBytes) {
       return DataLoss(fmt::format("{}: its header promises {} bytes, an IDX file has at most {}",
@@ -174,27 +187,30 @@ Result<std::string> Unpack(std::string_view content, const std::string& path) {
 
 }  // namespace
 
-Result<Tensor> ParseIdx(std::string_view content, std::string_view name) {
+Result<Tensor> ParseIdx(std::string_view content, std::string_view name,
+                        const std::optional<IdxKind>& kind) {
   LS_ASSIGN_OR_RETURN(const ElementType type, ReadMagic(content, name));
   LS_ASSIGN_OR_RETURN(const Shape shape, ReadShape(content, name));
+  LS_TRY(CheckKind(name, type, shape, kind));
   const size_t header_bytes = kMagicBytes + kDimensionBytes * static_cast<size_t>(shape.rank());
   const uint64_t expected = PromisedBytes(type, shape);
   if (content.size() < expected) {
-    return DataLoss(
-        fmt::format("{}: ends at offset {}, its header promises {} of {} bytes each and "
-                    "so {} bytes in all",
-                    name, content.size(), shape.ToString(), type.stored_bytes, expected));
+    return DataLoss(fmt::format(
+        "{}: ends at offset {}, its header promises {} of {} each and "
+        "so {} bytes in all",
+        name, content.size(), shape.ToString(), Counted(type.stored_bytes, "byte"), expected));
   }
   if (content.size() > expected) {
-    return DataLoss(fmt::format("{}: offset {}: {} bytes behind the last element of {}", name,
-                                expected, content.size() - expected, shape.ToString()));
+    return DataLoss(fmt::format("{}: offset {}: {} behind the last element of {}", name, expected,
+                                Counted(content.size() - expected, "byte"), shape.ToString()));
   }
   LS_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(type.dtype, shape));
   DecodeElements(type.code, content.data() + header_bytes, tensor);
   return tensor;
 }
 
-Result<Tensor> ReadIdx(const std::string& path, const StopCheck& should_stop) {
+Result<Tensor> ReadIdx(const std::string& path, const StopCheck& should_stop,
+                       const std::optional<IdxKind>& kind) {
   LS_TRY(CheckStop(should_stop));
   LS_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size() > kMaxFileBytes) {
@@ -204,14 +220,14 @@ Result<Tensor> ReadIdx(const std::string& path, const StopCheck& should_stop) {
   LS_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxFileBytes));
   LS_TRY(CheckStop(should_stop));
   if (!IsGzip(content)) {
-    return ParseIdx(content, Shown(path));
+    return ParseIdx(content, Shown(path), kind);
   }
-  LS_ASSIGN_OR_RETURN(const std::string unpacked, Unpack(content, path));
+  LS_ASSIGN_OR_RETURN(const std::string unpacked, Unpack(content, path, kind));
   LS_TRY(CheckStop(should_stop));
-  return ParseIdx(unpacked, Shown(path) + " (decompressed)");
+  return ParseIdx(unpacked, Shown(path) + " (decompressed)", kind);
 }
 
-Result<IdxHeader> ReadIdxHeader(const std::string& path) {
+Result<IdxHeader> ReadIdxHeader(const std::string& path, const std::optional<IdxKind>& kind) {
   constexpr uint64_t kBeginningBytes = uint64_t{64} << 10;
   LS_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   std::string content(static_cast<size_t>(std::min(file.size(), kBeginningBytes)), '\0');
@@ -228,6 +244,7 @@ Result<IdxHeader> ReadIdxHeader(const std::string& path) {
   LS_ASSIGN_OR_RETURN(const ElementType type, ReadMagic(content, Shown(path)));
   header.dtype = type.dtype;
   LS_ASSIGN_OR_RETURN(header.shape, ReadShape(content, Shown(path)));
+  LS_TRY(CheckKind(Shown(path), type, header.shape, kind));
   return header;
 }
 

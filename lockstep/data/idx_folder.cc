@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/data/idx.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr int64_t kMnistClasses = 10;
 constexpr int64_t kMnistPixels = 28;
+constexpr IdxKind kImages = {3, "images"};
+constexpr IdxKind kLabels = {1, "labels"};
 
 // What one split was read from.
 struct Files {
@@ -67,16 +70,6 @@ Result<std::string> FindFile(const std::string& folder, std::string_view stem, i
   return first;
 }
 
-Status CheckKind(const std::string& path, DType dtype, const Shape& shape, int rank,
-                 std::string_view what) {
-  if (dtype != DType::kUInt8 || shape.rank() != rank) {
-    return DataLoss(fmt::format("{}: {} {}, {} are unsigned bytes with {} dimension{}", Shown(path),
-                                DTypeName(dtype), shape.ToString(), what, rank,
-                                rank == 1 ? "" : "s"));
-  }
-  return OkStatus();
-}
-
 Status CheckPixels(const std::string& path, const Shape& shape) {
   if (shape.num_elements() == 0) {
     return DataLoss(fmt::format("{}: {} holds no pixel", Shown(path), shape.ToString()));
@@ -91,15 +84,13 @@ Result<Files> ReadSplit(const std::string& folder, std::string_view prefix,
                       FindFile(folder, fmt::format("{}-images", prefix), 3, files.warnings));
   LS_ASSIGN_OR_RETURN(files.labels_path,
                       FindFile(folder, fmt::format("{}-labels", prefix), 1, files.warnings));
-  LS_ASSIGN_OR_RETURN(files.labels, ReadIdx(files.labels_path, should_stop));
-  LS_TRY(CheckKind(files.labels_path, files.labels.dtype(), files.labels.shape(), 1, "labels"));
-  LS_ASSIGN_OR_RETURN(files.images, ReadIdx(files.images_path, should_stop));
-  LS_TRY(CheckKind(files.images_path, files.images.dtype(), files.images.shape(), 3, "images"));
+  LS_ASSIGN_OR_RETURN(files.labels, ReadIdx(files.labels_path, should_stop, kLabels));
+  LS_ASSIGN_OR_RETURN(files.images, ReadIdx(files.images_path, should_stop, kImages));
   LS_TRY(CheckPixels(files.images_path, files.images.shape()));
   if (files.images.shape()[0] != files.labels.shape()[0]) {
-    return DataLoss(fmt::format("{} has {} images but {} has {} labels", files.images_path,
-                                files.images.shape()[0], files.labels_path,
-                                files.labels.shape()[0]));
+    return DataLoss(fmt::format("{} has {} but {} has {}", Shown(files.images_path),
+                                Counted(files.images.shape()[0], "image"), Shown(files.labels_path),
+                                Counted(files.labels.shape()[0], "label")));
   }
   return files;
 }
@@ -188,14 +179,12 @@ Result<Dataset> DescribeIdxFolder(const std::string& folder) {
   for (const std::string_view prefix : {"train", "t10k"}) {
     LS_ASSIGN_OR_RETURN(const std::string labels_path,
                         FindFile(folder, fmt::format("{}-labels", prefix), 1, dataset.warnings));
-    LS_ASSIGN_OR_RETURN(const Tensor labels, ReadIdx(labels_path));
-    LS_TRY(CheckKind(labels_path, labels.dtype(), labels.shape(), 1, "labels"));
+    LS_ASSIGN_OR_RETURN(const Tensor labels, ReadIdx(labels_path, {}, kLabels));
     dataset.num_classes = std::max(dataset.num_classes, HighestLabel(labels) + 1);
   }
   LS_ASSIGN_OR_RETURN(const std::string images_path,
                       FindFile(folder, "train-images", 3, dataset.warnings));
-  LS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(images_path));
-  LS_TRY(CheckKind(images_path, images.dtype, images.shape, 3, "images"));
+  LS_ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(images_path, kImages));
   LS_TRY(CheckPixels(images_path, images.shape));
   dataset.sample_shape = Shape{images.shape[1], images.shape[2], 1};
   return dataset;

@@ -110,7 +110,7 @@ TEST_F(IdxFolderTest, OtherSizesAndClassesAreForTheGeneralLoader) {
 TEST_F(IdxFolderTest, CountsMustAgree) {
   Write("train-labels-idx1-ubyte", Labels("\x01"));
   EXPECT_EQ(MnistError(), folder_.Path("train-images-idx3-ubyte") + " has 2 images but " +
-                              folder_.Path("train-labels-idx1-ubyte") + " has 1 labels");
+                              folder_.Path("train-labels-idx1-ubyte") + " has 1 label");
 }
 
 TEST_F(IdxFolderTest, LabelsMustBeInRange) {
@@ -124,6 +124,15 @@ TEST_F(IdxFolderTest, LabelsMustBeInRange) {
 TEST_F(IdxFolderTest, FilesMustHoldWhatTheirNameSays) {
   Write("train-images-idx3-ubyte", Labels("\x01\x02"));
   EXPECT_THAT(MnistError(), HasSubstr("uint8 [2], images are unsigned bytes with 3 dimensions"));
+  // Also where the rest is what it should be.
+  std::string images = Images(2, 28, 28);
+  images[3] = 1;
+  Write("train-images-idx3-ubyte", images);
+  EXPECT_EQ(MnistError(), folder_.Path("train-images-idx3-ubyte") +
+                              ": offset 2: uint8 [2], images are unsigned bytes with 3 dimensions "
+                              "(magic number 00 00 08 03)");
+  Write("train-images-idx3-ubyte", lockstep::testing::Compress(images));
+  EXPECT_THAT(MnistError(), HasSubstr("(decompressed): offset 2: uint8 [2], images are"));
   Write("train-images-idx3-ubyte", Images(0, 28, 28));
   EXPECT_THAT(MnistError(), HasSubstr("[0, 28, 28] holds no pixel"));
   Write("train-labels-idx1-ubyte", Images(1, 2, 3));

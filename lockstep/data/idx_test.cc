@@ -154,7 +154,7 @@ TEST(IdxTest, DamagedCompressedFilesAreErrorsThatNameThem) {
   }
   ASSERT_TRUE(WriteFileAtomic(path, lockstep::testing::Compress(SmallFile() + "x")).ok());
   EXPECT_EQ(ReadIdx(path).status().message(),
-            path + " (decompressed): offset 18: 1 bytes behind the last element of [2, 3]");
+            path + " (decompressed): offset 18: 1 byte behind the last element of [2, 3]");
 }
 
 // A gigabyte of nothing in a file of a megabyte: as much is unpacked as the header promises.

@@ -28,7 +28,7 @@ Status Check(const SyntheticOptions& options) {
   }
   constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
   if (options.num_classes < 2 || options.num_classes > kMaxCount) {
-    return InvalidArgument(fmt::format("synthetic data: {} classes, allowed are 2 to {}",
+    return InvalidArgument(fmt::format("synthetic data: num_classes is {}, allowed are 2 to {}",
                                        options.num_classes, kMaxCount));
   }
   if (options.train_samples < 1 || options.train_samples > kMaxCount || options.test_samples < 0 ||

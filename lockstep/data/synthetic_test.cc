@@ -130,7 +130,7 @@ TEST(SyntheticTest, RefusesWhatMakesNoSense) {
   EXPECT_FALSE(MakeSynthetic(options).ok());
   options = SmallImages();
   options.num_classes = 1;
-  EXPECT_THAT(MakeSynthetic(options).status().message(), HasSubstr("1 classes"));
+  EXPECT_THAT(MakeSynthetic(options).status().message(), HasSubstr("num_classes is 1"));
   options = SmallImages();
   options.train_samples = 0;
   EXPECT_THAT(MakeSynthetic(options).status().message(), HasSubstr("0 training"));

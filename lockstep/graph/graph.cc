@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/suggest.h"
 #include "lockstep/graph/internal/topological_sort.h"
 
@@ -55,14 +56,14 @@ Status CheckInputs(const OpDef& op, const std::vector<Value>& inputs) {
     } else if (op.max_inputs != op.min_inputs) {
       allowed += fmt::format(" to {}", op.max_inputs);
     }
-    return InvalidArgument(fmt::format("it has {} inputs, expected {}", count, allowed));
+    return InvalidArgument(fmt::format("it has {}, expected {}", Counted(count, "input"), allowed));
   }
   for (int i = 0; i < count; ++i) {
     const Value& input = inputs[static_cast<size_t>(i)];
     if (input.index < 0 || static_cast<size_t>(input.index) >= input.node->outputs.size()) {
-      return InvalidArgument(fmt::format("input {} is output {} of '{}', which has {} outputs", i,
+      return InvalidArgument(fmt::format("input {} is output {} of '{}', which has {}", i,
                                          input.index, input.node->name,
-                                         input.node->outputs.size()));
+                                         Counted(input.node->outputs.size(), "output")));
     }
     if (op.Writes(i) && !input.type().is_variable) {
       return InvalidArgument(fmt::format("input {} ('{}') must be a variable", i, input.name()));
@@ -192,8 +193,8 @@ Result<Value> Graph::FindValue(std::string_view name) const {
                                 DidYouMean(name.substr(0, colon), names)));
   }
   if (static_cast<size_t>(index) >= node->outputs.size()) {
-    return OutOfRange(fmt::format("node '{}' has {} outputs, there is no output {}", node->name,
-                                  node->outputs.size(), index));
+    return OutOfRange(fmt::format("node '{}' has {}, there is no output {}", node->name,
+                                  Counted(node->outputs.size(), "output"), index));
   }
   return Value{node, index};
 }

@@ -73,9 +73,9 @@ TEST_F(GraphTest, ErrorsNameOpNodeAndLine) {
   EXPECT_THAT(Add("s", "Sum", {a->output(), b->output()}).status().message(),
               HasSubstr("inputs 0 and 1 differ in shape: [2] and [3]"));
   EXPECT_THAT(Add("s", "Sum", {a->output()}).status().message(),
-              HasSubstr("it has 1 inputs, expected 2"));
+              HasSubstr("it has 1 input, expected 2"));
   EXPECT_THAT(Add("s", "Sum", {a->output(), Value{b, 1}}).status().message(),
-              HasSubstr("input 1 is output 1 of 'b', which has 1 outputs"));
+              HasSubstr("input 1 is output 1 of 'b', which has 1 output"));
   EXPECT_EQ(Add("a", "Source", {}, {{"shape", Shape{}}}).status().code(),
             StatusCode::kAlreadyExists);
   EXPECT_EQ(graph_.nodes().size(), 2U);

@@ -246,7 +246,7 @@ TEST_F(SerializeHostileTest, Inputs) {
   bad_input("x", "a value after a control input");
   node.set_inputs(0, "x");
   node.set_inputs(1, "x:1");
-  ExpectInvalid(HasSubstr("input 1 is output 1 of 'x', which has 1 outputs"));
+  ExpectInvalid(HasSubstr("input 1 is output 1 of 'x', which has 1 output"));
   node.set_inputs(1, "x:0");
   EXPECT_TRUE(Parse().ok());
   node.set_op("TestPair");
@@ -404,7 +404,7 @@ TEST_F(SerializeHostileTest, Collections) {
   };
   bad_value("z", "there is no node 'z'");
   bad_value("^x", "values[1]: '^x' is no value");
-  bad_value("x:1", "node 'x' has 1 outputs, there is no output 1");
+  bad_value("x:1", "node 'x' has 1 output, there is no output 1");
   bad_value("n:1", "node 'n' has 0 outputs, there is no output 1");
   bad_value("x:y", "values[1]: 'x:y' is malformed");
   collection.clear_values();

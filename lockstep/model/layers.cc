@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/op/activation.h"
 #include "lockstep/op/batch_norm.h"
 #include "lockstep/op/bias_add.h"
@@ -165,8 +166,8 @@ Value Conv(const ModelContext& ctx, std::string_view name, Value x, const ConvOp
     return {};
   }
   if (options.groups < 1 || *channels % options.groups != 0) {
-    layer.Fail(fmt::format("{} groups do not divide the {} channels of its input", options.groups,
-                           *channels));
+    layer.Fail(fmt::format("{} groups do not divide the {} of its input", options.groups,
+                           Counted(*channels, "channel")));
     return {};
   }
   if (options.kernel.size() != 2) {

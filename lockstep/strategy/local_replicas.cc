@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/base/counted.h"
+
 namespace lockstep::strategy {
 
 LocalReplicas::LocalReplicas(Token, const train::Program& program,
@@ -22,10 +24,10 @@ Result<std::unique_ptr<LocalReplicas>> LocalReplicas::Create(const train::Progra
                                        options.replicas, options.devices));
   }
   if (options.group == nullptr && options.devices > options.replicas) {
-    return InvalidArgument(
-        fmt::format("{} devices for {} logical replicas: a device needs at least one, so set "
-                    "train.replicas (or --replicas) to {} or more",
-                    options.devices, options.replicas, options.devices));
+    return InvalidArgument(fmt::format(
+        "{} devices for {}: a device needs at least one, so set "
+        "train.replicas (or --replicas) to {} or more",
+        options.devices, Counted(options.replicas, "logical replica"), options.devices));
   }
   auto strategy = std::make_unique<LocalReplicas>(Token(), program, options);
   LS_TRY(strategy->Prepare());

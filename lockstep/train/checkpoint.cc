@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/path.h"
 #include "lockstep/base/quote.h"
@@ -171,9 +172,9 @@ Status CheckFit(const std::string& folder, const SpecMap& stored, const SpecMap&
   if (differences.empty()) {
     return OkStatus();
   }
-  return FailedPrecondition(
-      fmt::format("{}: the checkpoint does not fit the program in {} variables: {}", folder,
-                  differences.size(), fmt::join(differences, "; ")));
+  return FailedPrecondition(fmt::format("{}: the checkpoint does not fit the program in {}: {}",
+                                        folder, Counted(differences.size(), "variable"),
+                                        fmt::join(differences, "; ")));
 }
 
 }  // namespace

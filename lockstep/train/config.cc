@@ -168,7 +168,8 @@ void ReadTrain(SectionReader& reader, TrainConfig& train) {
 }
 
 void ReadRest(SectionReader& root, ConfigContext& context, Config& config) {
-  constexpr std::array<std::string_view, 3> kModes = {"sync", "bounded", "async"};
+  constexpr std::array<std::string_view, 1> kModes = {"sync"};
+  constexpr std::array<std::string_view, 2> kLaterModes = {"bounded", "async"};
   constexpr RealRange kTimeout = {0, false, 1e6, true, "seconds greater than 0 and at most 10^6"};
   constexpr RealRange kHeartbeat = {0.01, true, 1e6, true, "seconds from 0.01 to 10^6"};
   constexpr std::array<std::string_view, 6> kAlgorithms = {
@@ -176,7 +177,7 @@ void ReadRest(SectionReader& root, ConfigContext& context, Config& config) {
   constexpr std::array<std::string_view, 4> kTransports = {"auto", "shm", "ucx", "grpc"};
   constexpr int64_t kMaxRestarts = 1'000'000;
   SectionReader cluster(root.Table("cluster"), "cluster", context);
-  cluster.Choice("mode", kModes, config.cluster.mode);
+  cluster.Choice("mode", kModes, config.cluster.mode, kLaterModes);
   cluster.Int("max_restarts", {0, kMaxRestarts}, config.cluster.max_restarts);
   cluster.Choice("transport", kTransports, config.cluster.transport);
   cluster.Choice("algorithm", kAlgorithms, config.cluster.algorithm);

@@ -21,6 +21,10 @@
 
 namespace lockstep::train {
 
+// What messages call the layer at this index of [[model.layers]]. They count from 1, as the names
+// of variables do: "model.layers[1]" has "layer1_conv2d/filter".
+std::string LayerName(int64_t index);
+
 // One [[model.layers]] table. Which keys a layer has depends on its type; others are refused:
 //   conv2d           filters, kernel, stride, padding, dilation, groups, activation, bias
 //   dense            units, activation, bias

@@ -110,6 +110,10 @@ void CheckElements(SectionReader& reader, const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+std::string LayerName(int64_t index) {
+  return fmt::format("model.layers[{}]", index + 1);
+}
+
 void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model) {
   constexpr int64_t kMaxDimension = int64_t{1} << 20;
   constexpr size_t kMaxDimensions = 7;
@@ -147,7 +151,7 @@ void ReadModel(SectionReader& reader, ConfigContext& context, ModelConfig& model
                                           kMaxLayers));
     }
     for (size_t i = 0; i < tables.size(); ++i) {
-      SectionReader layer(tables[i], fmt::format("model.layers[{}]", i), context);
+      SectionReader layer(tables[i], LayerName(static_cast<int64_t>(i)), context);
       model.layers.push_back(ReadLayer(layer));
     }
     if (reader.Has("layers") && model.layers.empty()) {

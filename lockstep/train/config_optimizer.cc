@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/train/config_reader.h"
 
 namespace lockstep::train {
@@ -54,9 +55,11 @@ void ReadPiecewise(SectionReader& reader, ScheduleConfig& schedule) {
     reader.FailAt("boundaries", "found none, expected at least one");
   }
   if (schedule.values.size() != schedule.boundaries.size() + 1) {
-    reader.FailAt("values", fmt::format("found {} values for {} boundaries, expected {}",
-                                        schedule.values.size(), schedule.boundaries.size(),
-                                        schedule.boundaries.size() + 1));
+    reader.FailAt(
+        "values",
+        fmt::format("found {} for {}, expected {}", Counted(schedule.values.size(), "value"),
+                    Counted(schedule.boundaries.size(), "boundary", "boundaries"),
+                    schedule.boundaries.size() + 1));
   }
 }
 

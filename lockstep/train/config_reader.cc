@@ -37,6 +37,12 @@ std::string Describe(const toml::node& node) {
   return node.is_table() ? "a table" : "a date or time";
 }
 
+bool IsDigits(std::string_view text) {
+  text.remove_prefix(!text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0);
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 // The place of a key or, for what an override made, of the first thing inside that has one.
 toml::source_region SourceOf(const toml::key& key, const toml::node& node) {
   return key.source().path != nullptr ? key.source() : node.source();
@@ -125,8 +131,14 @@ const toml::node* SectionReader::Find(std::string_view key) {
 void SectionReader::Mismatch(std::string_view key, const toml::node& node,
                              std::string_view allowed) {
   const std::string name = FullName(key);
+  std::string found = Describe(node);
+  const ConfigOverride* given = context_.OverrideOf(name);
+  if (given != nullptr && given->key == name && IsDigits(given->value)) {
+    // Taken for text, because it fits no integer.
+    found = Shown(given->value);
+  }
   context_.Fail(context_.Where(name, node.source()),
-                fmt::format("{}: found {}, allowed are {}", name, Describe(node), allowed));
+                fmt::format("{}: found {}, allowed are {}", name, found, allowed));
 }
 
 void SectionReader::FailAt(std::string_view key, std::string_view message) {
@@ -215,13 +227,16 @@ void SectionReader::Text(std::string_view key, std::string& value) {
 }
 
 void SectionReader::Choice(std::string_view key, std::span<const std::string_view> allowed,
-                           std::string& value) {
+                           std::string& value, std::span<const std::string_view> not_yet) {
   const toml::node* node = Find(key);
   if (node == nullptr) {
     return;
   }
+  const auto has = [](std::span<const std::string_view> names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   const toml::value<std::string>* text = node->as_string();
-  if (text == nullptr || std::find(allowed.begin(), allowed.end(), text->get()) == allowed.end()) {
+  if (text == nullptr || !(has(allowed, text->get()) || has(not_yet, text->get()))) {
     Mismatch(key, *node,
              fmt::format("{}{}", fmt::join(allowed, ", "),
                          text != nullptr ? DidYouMean(text->get(), allowed) : ""));
@@ -342,7 +357,6 @@ void SectionReader::Require(std::string_view key, std::string_view reason) {
 }
 
 void SectionReader::Refuse(std::string_view key, std::string_view reason) {
-  known_.emplace_back(key);
   if (Has(key)) {
     FailAt(key, reason);
   }

@@ -77,7 +77,9 @@ class SectionReader {
   void Int(std::string_view key, IntRange range, int64_t& value);
   void Real(std::string_view key, const RealRange& range, double& value);
   void Text(std::string_view key, std::string& value);
-  void Choice(std::string_view key, std::span<const std::string_view> allowed, std::string& value);
+  // `not_yet`: values that the format has and the program refuses, so that no message offers them.
+  void Choice(std::string_view key, std::span<const std::string_view> allowed, std::string& value,
+              std::span<const std::string_view> not_yet = {});
   // One integer for both, or an array of two.
   void Pair(std::string_view key, IntRange range, std::array<int64_t, 2>& value);
   void Ints(std::string_view key, IntRange range, std::vector<int64_t>& values);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lockstep/base/quote.h"
 
@@ -20,6 +22,7 @@ constexpr std::string_view kSeed = "train.seed";
 constexpr std::string_view kDataSha256 = "SHA-256 of the training data";
 constexpr std::string_view kMadeUp = "made up from the seed";
 constexpr std::string_view kModelPrefix = "model.";
+constexpr std::string_view kLayerPrefix = "model.layers[";
 
 // Values as they are written in a configuration.
 std::string Text(const std::string& value) {
@@ -84,7 +87,7 @@ void AddModel(const ModelConfig& model, const RunFacts& facts, Json& fields) {
   fields["model.hidden"] = Text(model.hidden);
   fields["model.dropout"] = Text(model.dropout);
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    fields[fmt::format("model.layers[{}]", i)] = LayerText(model.layers[i]);
+    fields[fmt::format("{}{}]", kLayerPrefix, i)] = LayerText(model.layers[i]);
   }
 }
 
@@ -149,9 +152,34 @@ Json Parse(std::string_view text) {
   return valid ? fields : Json();
 }
 
+// LayerText with what it leaves out, where that is not the default of the layer's type.
+std::string ShownLayer(std::string text) {
+  struct LeftOut {
+    std::string_view type, key, value;
+  };
+
+  constexpr LeftOut kLeftOut[] = {
+      {"max_pool", "stride", "[1, 1]"}, {"max_pool", "padding", "same"},
+      {"avg_pool", "stride", "[1, 1]"}, {"avg_pool", "padding", "same"},
+      {"dropout", "rate", "0"},         {"activation", "activation", "none"},
+  };
+  const std::string type = text.substr(0, text.find(','));
+  for (const LeftOut& part : kLeftOut) {
+    if (type == part.type && text.find(fmt::format(", {} ", part.key)) == std::string::npos) {
+      text += fmt::format(", {} {}", part.key, part.value);
+    }
+  }
+  return text;
+}
+
 std::string ValueOf(const Json& fields, const std::string& name) {
   const auto found = fields.find(name);
-  return found == fields.end() ? "not there" : Shown(found->get<std::string>(), 200);
+  if (found == fields.end()) {
+    return "not there";
+  }
+  const auto& text = found->get_ref<const std::string&>();
+  const bool is_layer = name.compare(0, kLayerPrefix.size(), kLayerPrefix) == 0;
+  return Shown(is_layer ? ShownLayer(text) : text, 200);
 }
 
 bool HasValue(const Json& fields, std::string_view name, std::string_view value) {
@@ -173,12 +201,28 @@ Result<Fingerprints> ParseBoth(std::string_view stored, std::string_view current
   return both;
 }
 
+// A name with the place of a layer apart, so that 10 comes after 9: {"model.layers[", 9}.
+std::pair<std::string_view, int64_t> OrderOf(const std::string& name) {
+  int64_t place = 0;
+  if (name.compare(0, kLayerPrefix.size(), kLayerPrefix) != 0) {
+    return {name, place};
+  }
+  std::from_chars(name.data() + kLayerPrefix.size(), name.data() + name.size(), place);
+  return {kLayerPrefix, place};
+}
+
+// Layers are stored by their index, and counted from 1 in messages, as in the names of variables.
+std::string ShownName(const std::string& name) {
+  const auto [prefix, place] = OrderOf(name);
+  return prefix == kLayerPrefix ? LayerName(place) : Shown(name, 100);
+}
+
 std::vector<FingerprintDifference> AllDifferences(const Fingerprints& both,
                                                   const FingerprintSides& sides) {
   std::vector<FingerprintDifference> differences;
   const auto add = [&](const std::string& name) {
     differences.push_back(
-        {name, fmt::format("{} is {} {}, {} {}", Shown(name, 100), ValueOf(both.before, name),
+        {name, fmt::format("{} is {} {}, {} {}", ShownName(name), ValueOf(both.before, name),
                            sides.stored, ValueOf(both.now, name), sides.current)});
   };
   for (const auto& [name, value] : both.now.items()) {
@@ -192,6 +236,10 @@ std::vector<FingerprintDifference> AllDifferences(const Fingerprints& both,
       add(name);
     }
   }
+  std::sort(differences.begin(), differences.end(),
+            [](const FingerprintDifference& a, const FingerprintDifference& b) {
+              return OrderOf(a.name) < OrderOf(b.name);
+            });
   return differences;
 }
 

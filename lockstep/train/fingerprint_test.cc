@@ -171,10 +171,32 @@ TEST(FingerprintTest, LayersAreCompared) {
             before);
   EXPECT_THAT(
       Compare(before, layers("[{type = 'relu'}, {type = 'dense', units = 11}]")).settings,
-      ElementsAre("model.layers[1] is dense, units 10 in the checkpoint, dense, units 11 in "
+      ElementsAre("model.layers[2] is dense, units 10 in the checkpoint, dense, units 11 in "
                   "this run"));
   EXPECT_THAT(Compare(before, layers("[{type = 'relu'}]")).settings,
               ElementsAre(HasSubstr("not there in this run")));
+}
+
+TEST(FingerprintTest, LayersAreShownInOrderAndAsTheyAre) {
+  const auto layers = [](const std::string& pool, const std::string& units) {
+    std::string list = "[" + pool;
+    for (int i = 0; i < 10; ++i) {
+      list += ", {type = 'dense', units = " + units + "}";
+    }
+    return Fingerprint({"model.name=layers", "model.layers=" + list + "]"});
+  };
+  // What is no default of the type is shown, here the stride of a pool, for which the kernel is it.
+  const std::vector<std::string> found =
+      Compare(layers("{type = 'max_pool', stride = 1}", "5"),
+              layers("{type = 'max_pool', stride = 2, padding = 'same'}", "6"))
+          .settings;
+  ASSERT_EQ(found.size(), 11U);
+  EXPECT_EQ(found[0],
+            "model.layers[1] is max_pool, kernel [2, 2], padding valid, stride [1, 1] in the "
+            "checkpoint, max_pool, kernel [2, 2], stride [2, 2], padding same in this run");
+  for (size_t i = 1; i < found.size(); ++i) {
+    EXPECT_THAT(found[i], HasSubstr("model.layers[" + std::to_string(i + 1) + "] is dense"));
+  }
 }
 
 // What evaluation asks for: an activation has neither a variable nor a shape that would tell.
@@ -193,7 +215,7 @@ TEST(FingerprintTest, ModelsAreComparedWithoutTheRun) {
                                     text.replace(text.find("ACTIVATION"), 10, activation)};
   };
   EXPECT_THAT(compare(with("relu"), with("tanh")).settings,
-              ElementsAre("model.layers[0] is dense, units 10, activation relu in the checkpoint, "
+              ElementsAre("model.layers[1] is dense, units 10, activation relu in the checkpoint, "
                           "dense, units 10, activation tanh in this run"));
   EXPECT_THAT(compare(with("relu"), with("relu")).settings, IsEmpty());
   EXPECT_THAT(compare({}, {"model.hidden=[64]"}).settings,

@@ -150,7 +150,8 @@ model::ModelFn FromLayers(const ModelConfig& config) {
           x = AddLayer(ctx, fmt::format("layer{}_{}", i + 1, layer.type), layer, x);
           if (!x.valid()) {
             // The builder keeps the first error; this says which layer of the configuration it was.
-            ctx.builder.AddContext(fmt::format("layer {} ({}){}", i + 1, layer.type,
+            ctx.builder.AddContext(fmt::format("{} ({}){}", LayerName(static_cast<int64_t>(i)),
+                                               layer.type,
                                                place.has_value() ? "" : " of " + layer.where));
           }
         }

@@ -170,7 +170,7 @@ TEST_F(ModelFromConfigTest, AnErrorNamesTheLayerAndItsPlaceInTheFile) {
       ParseLayers({"type = 'flatten'", "type = 'conv2d'\nfilters = 2\nkernel = 3"});
   EXPECT_FALSE(Build(config, Shape{-1, 8, 8, 1}).valid());
   EXPECT_THAT(b_.status().ToString(), HasSubstr("(model.toml:5)"));
-  EXPECT_THAT(b_.status().ToString(), HasSubstr("[layer 2 (conv2d)]"));
+  EXPECT_THAT(b_.status().ToString(), HasSubstr("[model.layers[2] (conv2d)]"));
 }
 
 TEST_F(ModelFromConfigTest, AnErrorOfANetworkNamesTheConfigurationAndNoSourceFile) {
@@ -192,7 +192,7 @@ TEST_F(ModelFromConfigTest, AnErrorOfALayerFromTheCommandLineNamesTheFlagAndNoSo
           .value();
   EXPECT_FALSE(Build(config.model, Shape{-1, 8, 8, 1}).valid());
   EXPECT_THAT(b_.status().ToString(),
-              HasSubstr("[model.toml:2; layer 1 (conv2d) of --set model.layers=[{type="));
+              HasSubstr("[model.toml:2; model.layers[1] (conv2d) of --set model.layers=[{type="));
   EXPECT_THAT(b_.status().ToString(), ::testing::Not(HasSubstr(".cc")));
 }
 
@@ -209,7 +209,7 @@ TEST_F(ModelFromConfigTest, AKernelThatCannotTouchItsInputIsRefused) {
   EXPECT_EQ(error(conv + "kernel = 15", Shape{-1, 8, 8, 1}), "OK");
   EXPECT_THAT(error(conv + "kernel = 16", Shape{-1, 8, 8, 1}),
               HasSubstr("a kernel of height 16 on an input of height 8: at most 15 can touch it "
-                        "with padding 'same' [model.toml:3; layer 1 (conv2d)]"));
+                        "with padding 'same' [model.toml:3; model.layers[1] (conv2d)]"));
   EXPECT_THAT(error(conv + "kernel = [3, 1024]", Shape{-1, 8, 28, 1}),
               HasSubstr("a kernel of width 1024 on an input of width 28: at most 55"));
   EXPECT_EQ(error(conv + "kernel = 3\ndilation = 7", Shape{-1, 8, 8, 1}), "OK");
@@ -228,7 +228,7 @@ TEST_F(ModelFromConfigTest, AKernelLargerThanItsInputNamesItsLayer) {
   const ModelConfig config =
       ParseLayers({"type = 'max_pool'\nkernel = 9", "type = 'dense'\nunits = 2"});
   EXPECT_FALSE(Build(config, Shape{-1, 8, 8, 1}).valid());
-  EXPECT_THAT(b_.status().ToString(), HasSubstr("layer 1 (max_pool)"));
+  EXPECT_THAT(b_.status().ToString(), HasSubstr("model.layers[1] (max_pool)"));
 }
 
 TEST_F(ModelFromConfigTest, GroupsMustDivideTheChannels) {

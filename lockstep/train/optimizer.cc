@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/op/apply.h"
 #include "lockstep/op/apply_layerwise.h"
@@ -171,10 +172,10 @@ Status CheckDecayExclude(const OptimizerConfig& config, std::span<const std::str
     if (std::none_of(trainable.begin(), trainable.end(),
                      [&](const std::string& name) { return Matches(pattern, name); })) {
       const auto examples = trainable.first(std::min(kExamples, trainable.size()));
-      return InvalidArgument(
-          fmt::format("optimizer.decay_exclude: the pattern {} matches none of the {} trainable "
-                      "variables, such as {}",
-                      Quoted(pattern), trainable.size(), fmt::join(examples, ", ")));
+      return InvalidArgument(fmt::format(
+          "optimizer.decay_exclude: the pattern {} matches nothing: the model has {}{}{}",
+          Quoted(pattern), Counted(trainable.size(), "trainable variable"),
+          examples.empty() ? "" : ", such as ", fmt::join(examples, ", ")));
     }
   }
   return OkStatus();

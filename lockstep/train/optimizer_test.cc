@@ -283,8 +283,8 @@ TEST(OptimizerTest, APatternThatExcludesNothingIsAnError) {
   EXPECT_TRUE(CheckDecayExclude(config, names).ok());
   config.decay_exclude = {"*bias", "*bais"};
   EXPECT_EQ(CheckDecayExclude(config, names).ToString(),
-            "INVALID_ARGUMENT: optimizer.decay_exclude: the pattern '*bais' matches none of the 4 "
-            "trainable variables, such as conv/bias, conv/filter, dense/bias");
+            "INVALID_ARGUMENT: optimizer.decay_exclude: the pattern '*bais' matches nothing: the "
+            "model has 4 trainable variables, such as conv/bias, conv/filter, dense/bias");
   EXPECT_FALSE(CheckDecayExclude(config, {}).ok());
 }
 

@@ -117,8 +117,12 @@ Status BuildTrainGraph(const model::ModelFn& model, const ProgramOptions& option
       Logits(b, model, options, {.builder = b, .training = true, .replica_weight = weight},
              train.features));
   program.model_variables = VariableNames(*train.graph);
-  LS_TRY(CheckDecayExclude(options.optimizer,
-                           VariableNames(*train.graph, collection::kTrainableVariables)));
+  const Status excluded = CheckDecayExclude(
+      options.optimizer, VariableNames(*train.graph, collection::kTrainableVariables));
+  if (!excluded.ok()) {
+    return options.decay_exclude_place.empty() ? excluded
+                                               : excluded.With(options.decay_exclude_place);
+  }
   const op::CrossEntropy cross_entropy =
       op::SparseSoftmaxCrossEntropyWithLogits(b, logits, train.labels, options.label_smoothing);
   const Value loss = op::Div(b, op::ReduceSum(b, cross_entropy.loss), train.global_count);

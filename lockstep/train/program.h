@@ -26,8 +26,10 @@ struct ProgramOptions {
   double label_smoothing = 0;
   // Computes in bfloat16; variables, statistics and updates stay float32.
   bool bf16 = false;
-  // What gives the model's output, for an error about it: "layer 3 (dense) at mnist.toml:12:1".
+  // What gives the model's output, for an error about it: "model.layers[3] (dense) at m.toml:12:1".
   std::string output_place;
+  // Where optimizer.decay_exclude stands, likewise.
+  std::string decay_exclude_place;
 };
 
 struct TrainGraph {

@@ -8,6 +8,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/base/sha256.h"
 #include "lockstep/train/internal/safetensors_header.h"
@@ -34,13 +35,13 @@ uint64_t DecodeLength(std::string_view bytes) {
 // Bytes of the file up to the end of the header, from its first bytes.
 Result<uint64_t> HeaderEnd(std::string_view start, uint64_t file_size, const std::string& path) {
   if (file_size < kLengthBytes || start.size() < kLengthBytes) {
-    return DataLoss(fmt::format(
-        "{}: {} bytes, a safetensors file begins with 8 bytes of header length", path, file_size));
+    return DataLoss(fmt::format("{}: {}, a safetensors file begins with 8 bytes of header length",
+                                path, Counted(file_size, "byte")));
   }
   const uint64_t length = DecodeLength(start);
   if (length > file_size - kLengthBytes) {
-    return DataLoss(fmt::format("{}: offset 0: a header of {} bytes, after it the file has only {}",
-                                path, length, file_size - kLengthBytes));
+    return DataLoss(fmt::format("{}: offset 0: a header of {}, after it the file has only {}", path,
+                                Counted(length, "byte"), file_size - kLengthBytes));
   }
   if (length > kMaxHeaderBytes) {
     return DataLoss(fmt::format("{}: offset 0: a header of {} bytes, allowed are at most {}", path,
@@ -76,14 +77,14 @@ Status CheckPositions(const SafetensorsHeader& header, uint64_t file_size,
                                   entry.begin < position ? "tensors overlap" : "a gap"));
     }
     if (entry.end > file_size) {
-      return DataLoss(fmt::format("{}: tensor {}: ends at offset {}, the file has {} bytes", path,
-                                  Quoted(entry.name), entry.end, file_size));
+      return DataLoss(fmt::format("{}: tensor {}: ends at offset {}, the file has {}", path,
+                                  Quoted(entry.name), entry.end, Counted(file_size, "byte")));
     }
     position = entry.end;
   }
   if (position != file_size) {
-    return DataLoss(fmt::format("{}: offset {}: {} bytes behind the last tensor", path, position,
-                                file_size - position));
+    return DataLoss(fmt::format("{}: offset {}: {} behind the last tensor", path, position,
+                                Counted(file_size - position, "byte")));
   }
   return OkStatus();
 }

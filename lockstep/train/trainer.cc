@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/schedule.h"
 
@@ -95,7 +96,8 @@ Status Trainer::EvaluateTest(FitResult& fit) {
   }
   LS_ASSIGN_OR_RETURN(fit.test, std::move(metrics));
   if (!std::isfinite(fit.test->loss)) {
-    return NotFinite(fit.test->loss, fmt::format("on the test data after {} steps", fit.end.step),
+    return NotFinite(fit.test->loss,
+                     fmt::format("on the test data after {}", Counted(fit.end.step, "step")),
                      fit.end.step, last_rate_);
   }
   return OkStatus();

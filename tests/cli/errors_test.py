@@ -47,6 +47,10 @@ class UsageTest(ProgramCase):
     self.assertIn("unexpected argument 'b.toml'", self.usage("train", SOFTMAX, "b.toml"))
     self.assertIn("no strategy 'mirorred', did you mean 'mirrored'?",
                   self.usage("train", SOFTMAX, "--strategy", "mirorred"))
+    # Nothing is suggested that would be refused.
+    self.assertNotIn("did you mean", self.usage("train", SOFTMAX, "--strategy", "ps"))
+    self.assertNotIn("async", self.usage("train", SOFTMAX, "--set", "cluster.mode=asynk"))
+    self.assertNotIn("did you mean", self.usage("train", SOFTMAX, "--set", "model.hiden=[3]"))
 
   def test_empty_values_are_refused(self):
     for args in (("train", ""), ("train", SOFTMAX, "--checkpoint-dir", ""),
@@ -61,7 +65,7 @@ class UsageTest(ProgramCase):
       self.assertIn("empty" if args[-2] not in ("--set", "--seed", "--steps") else "", message)
 
   def test_messages_are_one_plain_line_of_bounded_length(self):
-    hostile = "x\x1b[31m\ny\r\x07"
+    hostile = "x\x1b[31m\ny\r\x07\u202ez"
     huge = "z" * 100_000
     for text in (hostile, huge):
       for args in ((text,), ("bench", text), ("train", text), ("train", SOFTMAX, text),
@@ -110,7 +114,7 @@ class UsageTest(ProgramCase):
     self.assertIn("model.num_classes is 9", setting("model.num_classes=9"))
     self.assertIn("model.input_shape is [28, 28]", setting("model.input_shape=[28,28]"))
     self.assertIn("nan", setting("optimizer.learning_rate=nan"))
-    self.assertIn("integers from 0 to 9223372036854775807",
+    self.assertIn("found 9223372036854775808, allowed are integers from 0 to 9223372036854775807",
                   self.usage("train", SOFTMAX, "--seed", 2**63))
     for key in ("optimizer.learning_rate", "optimizer.l2", "train.clip_norm"):
       self.assertIn(f"{key}: found the real number 1e+39", setting(f"{key}=1e39"))
@@ -133,8 +137,10 @@ class UsageTest(ProgramCase):
     exclude = ("--set", "optimizer.decay_exclude=['*bais']")
     self.assertIn("has no effect without weight_decay or l2",
                   self.usage("train", SOFTMAX, *exclude))
-    self.assertIn("the pattern '*bais' matches none of the 2 trainable variables",
-                  self.usage("train", SOFTMAX, *exclude, "--set", "optimizer.l2=0.1"))
+    message = self.usage("train", SOFTMAX, *exclude, "--set", "optimizer.l2=0.1")
+    self.assertIn("the pattern '*bais' matches nothing: the model has 2 trainable variables, such "
+                  "as ", message)
+    self.assertIn("[--set optimizer.decay_exclude=['*bais']; model ", message)
 
   def test_models_that_cannot_be_built(self):
     message = self.usage("train", "examples/configs/resnet18_synthetic.toml", "--set",
@@ -146,7 +152,7 @@ class UsageTest(ProgramCase):
     message = self.usage("train", SOFTMAX, "--set", "model.name=layers", "--set",
                          f"model.layers={layers}")
     self.assertIn("a kernel of height 1024 on an input of height 28: at most 55", message)
-    self.assertIn("layer 1 (conv2d)", message)
+    self.assertIn("model.layers[1] (conv2d)", message)
     self.assertNotIn(".cc", message)
 
   def test_a_last_layer_of_another_size_is_named(self):
@@ -158,7 +164,7 @@ class UsageTest(ProgramCase):
     line = text.count("\n") + 2
     message = self.usage("train", path)
     self.assertIn("the model's output is float32 [?, 7], expected float32 [?, 10]", message)
-    self.assertIn(f"layer 1 (dense) at {path}:{line}:1", message)
+    self.assertIn(f"model.layers[1] (dense) at {path}:{line}:1", message)
 
   def test_nothing_to_evaluate(self):
     message = self.usage("evaluate", SYNTHETIC, "--checkpoint", "x", "--set", "data.test_samples=0")
@@ -279,20 +285,21 @@ class CheckpointErrorTest(ProgramCase):
     self.checkpoints = self.path("checkpoints")
     self.train(SOFTMAX, "--steps", 2, "--checkpoint-dir", self.checkpoints)
 
-  def errors(self):
+  def errors(self, code=4):
     """The messages of every command that reads the checkpoint."""
     images = "data/mnist/t10k-images-idx3-ubyte.gz"
     return [
-        self.error(4, "evaluate", SOFTMAX, "--checkpoint", self.checkpoints),
-        self.error(4, "predict", SOFTMAX, "--checkpoint", self.checkpoints, images),
-        self.error(4, "train", SOFTMAX, "--steps", 3, "--resume", "--checkpoint-dir",
+        self.error(code, "evaluate", SOFTMAX, "--checkpoint", self.checkpoints),
+        self.error(code, "predict", SOFTMAX, "--checkpoint", self.checkpoints, images),
+        self.error(code, "train", SOFTMAX, "--steps", 3, "--resume", "--checkpoint-dir",
                    self.checkpoints)
     ]
 
   def test_nothing_there(self):
+    # A wrong path on the command line, and no checkpoint.
     shutil.rmtree(self.checkpoints)
-    for message in self.errors():
-      self.assertIn(self.checkpoints, message)
+    for message in self.errors(code=2):
+      self.assertIn(f"{self.checkpoints}: cannot ", message)
 
   def test_an_empty_folder(self):
     shutil.rmtree(self.checkpoints)
@@ -365,7 +372,7 @@ class OtherErrorTest(ProgramCase):
     self.assertRegex(
         done.stderr,
         rf"\Alockstep: {folder}/[^\n]+: cannot write at offset 4096: File too large \[the "
-        r"checkpoint of step 2 could not be saved: the 2 steps of this run are lost[^\n]*\]\n\Z")
+        r"checkpoint of step 2 could not be saved: 2 steps of this run are lost[^\n]*\]\n\Z")
     self.assertEqual(os.listdir(self.folder), [])
 
   def test_output_that_cannot_be_written(self):
@@ -377,6 +384,20 @@ class OtherErrorTest(ProgramCase):
       self.assertEqual(done.returncode, 1, args)
       self.assertEqual(done.stderr,
                        "lockstep: standard output: cannot write: No space left on device\n")
+
+  def test_output_that_is_closed_from_the_start(self):
+    checkpoints = self.path("checkpoints")
+    for args, code in ((("models",), 1), (("ops",), 1), (("train", SOFTMAX, "--steps", 2,
+                                                          "--checkpoint-dir", checkpoints), 1),
+                       (("train", SOFTMAX, "--steps", 2, "--quiet"), 0)):
+      done = subprocess.run(self.command(*args), cwd=ROOT, env=self.environment(),
+                            preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE, text=True,
+                            timeout=DEADLINE_SECONDS, check=False)
+      self.assertEqual(done.returncode, code, done.stderr)
+      said = "lockstep: standard output: cannot write: Bad file descriptor\n"
+      self.assertEqual(done.stderr, said if code else "")
+    # The work itself was done.
+    self.assertTrue(os.path.exists(os.path.join(checkpoints, "latest")))
 
   def test_threads_of_the_environment_change_nothing(self):
     expected = self.train(SOFTMAX, "--steps", 5)["state_sha256"]

@@ -55,7 +55,7 @@ class SignalTest(InterruptCase):
       self.assertIn(f"checkpoint saved in {checkpoints}", out)
       summary = self.read_json(path)
       steps = summary["steps"]
-      self.assertIn(f"interrupted after {steps} steps", out)
+      self.assertIn(f"interrupted after {steps} step", out)
       self.assertIsNone(summary["test_accuracy"])
       self.assertIsNotNone(summary["train_accuracy"])
       whole = self.train(SOFTMAX, "--steps", steps + 3)

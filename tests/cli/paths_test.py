@@ -247,11 +247,25 @@ class InputTest(OddPathCase):
 
   def test_checkpoints(self):
     for path, says in ((self.loop, "Too many levels of symbolic links"),
-                       (self.dangling, "No such file or directory"), (self.fifo, "Not a directory"),
-                       ("/dev/null", "Not a directory"), (self.file, "Not a directory"),
+                       (self.dangling, "which is not there"),
+                       (self.path("none"), "No such file or directory"),
+                       (self.fifo, "is a pipe, socket or device, expected a folder"),
+                       ("/dev/null", "expected a folder"),
+                       (self.file, "is a file, expected a folder"),
                        (self.folder, "no checkpoint")):
-      self.refused(4, "evaluate", SOFTMAX, "--checkpoint", path, path=path, says=says)
-      self.refused(4, "predict", SOFTMAX, "--checkpoint", path, self.file, path=path, says=says)
+      # What is no folder is a wrong argument, a folder without a checkpoint is the wrong data.
+      code = 4 if path == self.folder else 2
+      self.refused(code, "evaluate", SOFTMAX, "--checkpoint", path, path=path, says=says)
+      self.refused(code, "predict", SOFTMAX, "--checkpoint", path, self.file, path=path, says=says)
+
+  def test_inputs(self):
+    for path, says in ((self.loop, "Too many levels of symbolic links"),
+                       (self.dangling, "No such file or directory"),
+                       (self.path("none"), "No such file or directory"),
+                       (self.fifo, "is a pipe, socket or device, expected a regular file"),
+                       (self.folder, "is a directory, expected a regular file")):
+      self.refused(2, "predict", SOFTMAX, "--checkpoint", self.folder, self.file, path, path=path,
+                   says=says)
 
 
 if __name__ == "__main__":

@@ -226,8 +226,11 @@ class CheckpointCommandsTest(ProgramCase):
         rf"{self.summary['test_accuracy']:.4f}, top-5 accuracy \d\.\d{{4}}\n\Z")
     # The batch of an evaluation changes nothing, nor do devices.
     other = self.run_program("evaluate", SOFTMAX, "--checkpoint", self.checkpoints, "--set",
-                             "train.eval_batch=7", "--devices", "cpu:2")
+                             "train.eval_batch=7", "--devices", "cpu:2", "--summary", path)
     self.assertEqual(other.stdout, done.stdout)
+    again = self.read_json(path)
+    self.assertEqual((evaluation["devices"], again["devices"]), (1, 2))
+    self.assertGreater(again["wall_seconds"], 0)
 
   def test_evaluate_takes_a_single_checkpoint_that_was_moved(self):
     moved = self.path("elsewhere")
@@ -249,8 +252,9 @@ class CheckpointCommandsTest(ProgramCase):
       correct += int(match[1]) == label
     self.assertAlmostEqual(correct / len(labels), self.summary["test_accuracy"], places=12)
 
-  def predict_error(self, *inputs):
-    done = self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, *inputs, code=4)
+  def predict_error(self, *inputs, code=4):
+    done = self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, *inputs,
+                            code=code)
     # Nothing is written before all inputs are known to be right.
     self.assertEqual(done.stdout, "")
     return done.stderr
@@ -261,7 +265,7 @@ class CheckpointCommandsTest(ProgramCase):
     message = self.predict_error(images, labels)
     self.assertIn(labels, message)
     self.assertIn("[28, 28, 1]", message)
-    self.assertIn("nowhere", self.predict_error(images, self.path("nowhere")))
+    self.assertIn("nowhere", self.predict_error(images, self.path("nowhere"), code=2))
     done = self.run_program("predict", SOFTMAX, "--checkpoint", self.checkpoints, images, images)
     self.assertEqual(len(done.stdout.splitlines()), 2 * len(test_labels()))
 
@@ -311,9 +315,9 @@ class CheckpointCommandsTest(ProgramCase):
 
     checkpoints = self.path("layers")
     self.train(SOFTMAX, *layers("relu"), "--steps", 2, "--checkpoint-dir", checkpoints)
-    for command in (("evaluate", SOFTMAX), ("predict", SOFTMAX, self.path("none"))):
+    for command in (("evaluate", SOFTMAX), ("predict", SOFTMAX, os.path.join(ROOT, SOFTMAX))):
       message = self.error(4, *command, *layers("tanh"), "--checkpoint", checkpoints)
-      self.assertIn("model.layers[0] is dense, units 8, activation relu in the checkpoint, dense, "
+      self.assertIn("model.layers[1] is dense, units 8, activation relu in the checkpoint, dense, "
                     "units 8, activation tanh in this run", message)
     self.run_program("evaluate", SOFTMAX, *layers("relu"), "--checkpoint", checkpoints)
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/graph/device_name.h"
 #include "lockstep/graph/graph.pb.h"
@@ -390,8 +391,8 @@ Status GraphReader::MakeCollections(Graph& graph) const {
       }
       // Output 0 of a node that has none stands for the node.
       if (ref.output > 0 && static_cast<size_t>(ref.output) >= node->outputs.size()) {
-        return fail(fmt::format("node {} has {} outputs, there is no output {}", Quoted(ref.name),
-                                node->outputs.size(), ref.output));
+        return fail(fmt::format("node {} has {}, there is no output {}", Quoted(ref.name),
+                                Counted(node->outputs.size(), "output"), ref.output));
       }
       graph.AddToCollection(record.name, {node, ref.output});
     }

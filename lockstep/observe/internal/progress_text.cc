@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/format_time.h"
 
 namespace lockstep::observe::internal {
@@ -75,7 +76,8 @@ std::string FormatEpoch(const EpochReport& report) {
   AppendMetric(text, "accuracy", report.accuracy, /*show_nan=*/false);
   AppendMetric(text, "test loss", report.test_loss, /*show_nan=*/false);
   AppendMetric(text, "test accuracy", report.test_accuracy, /*show_nan=*/false);
-  text += fmt::format(", {} samples in {}", report.samples, FormatDuration(report.seconds));
+  text +=
+      fmt::format(", {} in {}", Counted(report.samples, "sample"), FormatDuration(report.seconds));
   if (report.seconds > 0) {
     text += fmt::format(" ({})", FormatRate(static_cast<double>(report.samples) / report.seconds));
   }

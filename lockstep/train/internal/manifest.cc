@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/base/sha256.h"
 
@@ -119,7 +120,8 @@ class FieldReader {
 Result<std::string_view> CheckSeal(std::string_view text, const std::string& path) {
   const size_t seal_bytes = kSealBegin.size() + kDigestDigits + kSealEnd.size();
   if (text.size() < seal_bytes) {
-    return DataLoss(fmt::format("{}: {} bytes, too short for a manifest", path, text.size()));
+    return DataLoss(
+        fmt::format("{}: {}, too short for a manifest", path, Counted(text.size(), "byte")));
   }
   const std::string_view body = text.substr(0, text.size() - seal_bytes);
   const std::string_view seal = text.substr(body.size());
