@@ -47,7 +47,13 @@ CLI::Option* AddNumber(CLI::App* command, const std::string& flag, Number& value
       ->check(InRange(low, high));
 }
 
-// Flags that describe a cluster, for every command that belongs to one.
+void AddServersOfRanks(CLI::App* command, int& ps) {
+  AddNumber(command, "--ps", ps, 0, kMaxIndex,
+            "So many of the last ranks of Slurm or MPI are parameter servers");
+}
+
+}  // namespace
+
 void AddClusterFlags(CLI::App* command, ClusterSourceFlags& flags) {
   AddText(command, "--cluster", flags.cluster_file, "FILE",
           "The cluster: a JSON or TOML file (none: TF_CONFIG, Slurm, MPI, in this order)");
@@ -63,8 +69,6 @@ void AddClusterFlags(CLI::App* command, ClusterSourceFlags& flags) {
   AddText(command, "--hosts", flags.hosts, "LIST", "MPI's hosts: a:SLOTS,b:SLOTS");
   AddText(command, "--host-file", flags.host_file, "FILE",
           "MPI's hosts: a file with lines `host slots=N`");
-  AddNumber(command, "--ps", flags.ps, 0, kMaxIndex,
-            "So many of the last ranks of Slurm or MPI are parameter servers");
   command
       ->add_option(
           "--port-base", flags.port_base,
@@ -73,12 +77,27 @@ void AddClusterFlags(CLI::App* command, ClusterSourceFlags& flags) {
       ->check(InRange(1, kMaxPort));
 }
 
+void AddSecurityFlags(CLI::App* command, cluster::SecurityFlags& security) {
+  AddText(command, "--ca", security.ca_file, "FILE",
+          "TLS: the authority, PEM (LOCKSTEP_CA_FILE); all three files or none");
+  AddText(command, "--cert", security.certificate_file, "FILE",
+          "TLS: this task's certificate, PEM (LOCKSTEP_CERT_FILE)");
+  AddText(command, "--key", security.key_file, "FILE",
+          "TLS: its private key, PEM (LOCKSTEP_KEY_FILE)");
+  AddText(command, "--job-secret-file", security.secret_file, "FILE",
+          "The job's secret (the value of LOCKSTEP_JOB_SECRET)");
+  command->add_flag("--insecure", security.insecure, "Allow plain TCP beyond loopback");
+}
+
+namespace {
+
 void AddCluster(CLI::App& app, Outcome& outcome) {
   auto flags = std::make_shared<ClusterSourceFlags>();
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
       "cluster", "Show the cluster as this environment describes it, and where it comes from");
   AddClusterFlags(command, *flags);
+  AddServersOfRanks(command, flags->ps);
   command->add_flag("--json", *json, "One JSON object, for programs");
   command->callback([flags, json, &outcome] { outcome = ShowCluster(*flags, *json); });
 }
@@ -140,23 +159,12 @@ void AddLaunch(CLI::App& app, Outcome& outcome) {
   command->callback([flags, &outcome] { outcome = LaunchTasks(*flags); });
 }
 
-void AddSecurityFlags(CLI::App* command, cluster::SecurityFlags& security) {
-  AddText(command, "--ca", security.ca_file, "FILE",
-          "TLS: the authority, PEM (LOCKSTEP_CA_FILE); all three files or none");
-  AddText(command, "--cert", security.certificate_file, "FILE",
-          "TLS: this task's certificate, PEM (LOCKSTEP_CERT_FILE)");
-  AddText(command, "--key", security.key_file, "FILE",
-          "TLS: its private key, PEM (LOCKSTEP_KEY_FILE)");
-  AddText(command, "--job-secret-file", security.secret_file, "FILE",
-          "The job's secret (the value of LOCKSTEP_JOB_SECRET)");
-  command->add_flag("--insecure", security.insecure, "Allow plain TCP beyond loopback");
-}
-
 void AddServer(CLI::App& app, Outcome& outcome) {
   auto flags = std::make_shared<ServerFlags>();
   CLI::App* command =
       app.add_subcommand("server", "Serve one task of a cluster until the job is over");
   AddClusterFlags(command, flags->cluster);
+  AddServersOfRanks(command, flags->cluster.ps);
   AddNumber(command, "--devices", flags->devices, 1, kMaxDevices, "CPU devices of this task");
   AddNumber(command, "--threads-per-device", flags->threads_per_device, 1, kMaxDevices,
             "Threads of one device");

@@ -149,6 +149,8 @@ void AddTrain(CLI::App& app, std::span<char* const> command_line,
                     "Go on from the newest checkpoint, made with the same settings");
   AddSummary(command, flags->summary_path);
   command->add_flag("--quiet", flags->quiet, "Print errors only");
+  AddClusterFlags(command, flags->job.cluster);
+  AddSecurityFlags(command, flags->job.security);
   command->callback([flags, &signals, &outcome] { outcome = Train(*flags, signals); });
 }
 

@@ -90,7 +90,9 @@ Outcome FindTrainPlace(const JobFlags& flags, TrainPlace& place) {
   if (Status status = CheckName(flags.strategy); !status.ok()) {
     return Fail(ExitCode::kUsage, std::move(status));
   }
-  if (Outcome outcome = ResolveClusterHere(flags.cluster, place.here); !outcome.status.ok()) {
+  ClusterSourceFlags source = flags.cluster;
+  source.ps = flags.ps;
+  if (Outcome outcome = ResolveClusterHere(source, place.here); !outcome.status.ok()) {
     return Fail(outcome.code,
                 outcome.status.With("to train in this process alone, unset what describes the "
                                     "cluster"));
