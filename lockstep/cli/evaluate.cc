@@ -33,7 +33,7 @@ Outcome Evaluate(const EvaluateFlags& flags) {
   }
   if (outcome.status.ok()) {
     PrintDataWarnings(job);
-    outcome = MakeStrategy("", /*group=*/nullptr, job);
+    outcome = MakeStrategy({}, job);
   }
   if (!outcome.status.ok()) {
     return outcome;

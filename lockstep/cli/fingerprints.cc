@@ -35,6 +35,7 @@ Result<std::string> RunFingerprint(const Job& job) {
       train::PlannedSteps(config.train.epochs, config.train.steps,
                           data::StepsPerEpoch(facts.train_samples, config.train.global_batch)));
   facts.threads_per_device = job.threads_per_device;
+  facts.local_sgd = job.strategy_name == kLocalSgd;
   return train::MakeFingerprint(config, facts);
 }
 

@@ -12,6 +12,8 @@
 #include "lockstep/base/quote.h"
 #include "lockstep/data/idx_folder.h"
 #include "lockstep/data/synthetic.h"
+#include "lockstep/strategy/local_replicas.h"
+#include "lockstep/strategy/local_sgd.h"
 #include "lockstep/train/model_from_config.h"
 
 namespace lockstep::cli {
@@ -21,7 +23,16 @@ Status NotYet(std::string_view what) {
   return Unimplemented(fmt::format("{} is not available in this version", what));
 }
 
-Status CheckConfig(const train::Config& config) {
+Status CheckConfig(const train::Config& config, const std::string& strategy) {
+  for (const std::string_view key : {"train.merge_steps", "train.outer_learning_rate",
+                                     "train.outer_momentum", "train.outer_nesterov"}) {
+    if (!strategy.empty() && strategy != kLocalSgd && config.IsGiven(key)) {
+      return AtKey(InvalidArgument(fmt::format("{} has no effect, it is for --strategy local_sgd "
+                                               "only",
+                                               key)),
+                   config, key);
+    }
+  }
   const auto refuse = [&](std::string_view key, std::string_view what) {
     const auto it = config.given.find(key);
     return it == config.given.end() ? OkStatus() : NotYet(what).With(it->second);
@@ -235,7 +246,7 @@ Outcome ReadJobConfig(const JobFlags& flags, int workers, Job& job) {
     // Then every device is one.
     job.config.train.replicas = int64_t{workers} * job.devices;
   }
-  if (Status status = CheckConfig(job.config); !status.ok()) {
+  if (Status status = CheckConfig(job.config, job.strategy_name); !status.ok()) {
     return Fail(ExitCode::kUsage, std::move(status));
   }
   return Done();
@@ -259,22 +270,61 @@ Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop) 
   return stopped.ok() ? Done() : Fail(ExitCode::kOther, std::move(stopped));
 }
 
-Outcome MakeStrategy(const std::string& name, collective::Group* group, Job& job) {
-  strategy::LocalReplicasOptions options;
-  options.name = name;
-  options.devices = job.devices;
-  options.threads_per_device = job.threads_per_device;
-  options.replicas = job.parts();
-  options.seed = static_cast<uint64_t>(job.config.train.seed);
-  options.group = group;
-  options.algorithm = collective::ParseAlgorithm(job.config.cluster.algorithm).value();
-  options.bucket_bytes = static_cast<size_t>(job.config.cluster.bucket_bytes);
-  options.timeout = Milliseconds(job.config.cluster.step_timeout);
-  auto strategy = strategy::LocalReplicas::Create(job.program, options);
-  if (!strategy.ok()) {
-    return Fail(ExitCode::kUsage, strategy.status());
+namespace {
+
+Result<std::unique_ptr<train::StepRunner>> MakeReplicas(const JobWorkers& workers, const Job& job) {
+  const train::ClusterConfig& cluster = job.config.cluster;
+  LS_ASSIGN_OR_RETURN(std::unique_ptr<train::StepRunner> made,
+                      strategy::LocalReplicas::Create(
+                          job.program, {.name = job.strategy_name,
+                                        .devices = job.devices,
+                                        .threads_per_device = job.threads_per_device,
+                                        .replicas = job.parts(),
+                                        .seed = static_cast<uint64_t>(job.config.train.seed),
+                                        .group = workers.group,
+                                        .bucket_bytes = static_cast<size_t>(cluster.bucket_bytes),
+                                        .algorithm = *collective::ParseAlgorithm(cluster.algorithm),
+                                        .timeout = Milliseconds(cluster.step_timeout)}));
+  return made;
+}
+
+Result<std::unique_ptr<train::StepRunner>> MakeLocalSgd(const JobWorkers& workers, const Job& job) {
+  const train::ClusterConfig& cluster = job.config.cluster;
+  const train::TrainConfig& train = job.config.train;
+  if (train.gradient_accumulation != 1) {
+    return AtKey(InvalidArgument(fmt::format("train.gradient_accumulation = {} does not go with "
+                                             "the strategy local_sgd, whose replicas make their "
+                                             "own updates",
+                                             train.gradient_accumulation)),
+                 job.config, "train.gradient_accumulation");
   }
-  job.strategy = std::move(strategy).value();
+  LS_ASSIGN_OR_RETURN(std::unique_ptr<train::StepRunner> made,
+                      strategy::LocalSgd::Create(
+                          job.program, {.devices = job.devices,
+                                        .threads_per_device = job.threads_per_device,
+                                        .replicas = job.parts(),
+                                        .seed = static_cast<uint64_t>(train.seed),
+                                        .merge_steps = train.merge_steps,
+                                        .outer_learning_rate = train.outer_learning_rate,
+                                        .outer_momentum = train.outer_momentum,
+                                        .outer_nesterov = train.outer_nesterov,
+                                        .group = workers.group,
+                                        .workers = workers.workers,
+                                        .bucket_bytes = static_cast<size_t>(cluster.bucket_bytes),
+                                        .algorithm = *collective::ParseAlgorithm(cluster.algorithm),
+                                        .timeout = Milliseconds(cluster.step_timeout)}));
+  return made;
+}
+
+}  // namespace
+
+Outcome MakeStrategy(const JobWorkers& workers, Job& job) {
+  Result<std::unique_ptr<train::StepRunner>> made =
+      job.strategy_name == kLocalSgd ? MakeLocalSgd(workers, job) : MakeReplicas(workers, job);
+  if (!made.ok()) {
+    return Fail(ExitCode::kUsage, made.status());
+  }
+  job.strategy = std::move(made).value();
   return Done();
 }
 

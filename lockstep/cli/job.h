@@ -10,11 +10,13 @@
 #include "lockstep/cli/cluster.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cluster/security/security_flags.h"
+#include "lockstep/collective/group.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/strategy/local_replicas.h"
 #include "lockstep/train/config.h"
 #include "lockstep/train/program.h"
+#include "lockstep/train/step_runner.h"
 #include "lockstep/train/trainer.h"
+#include "lockstep/train/workers.h"
 
 namespace lockstep::cli {
 
@@ -40,13 +42,17 @@ struct JobFlags {
   cluster::SecurityFlags security;
 };
 
+inline constexpr std::string_view kLocalSgd = "local_sgd";
+
 struct Job {
   train::Config config;
   int devices = 1;
   int threads_per_device = 1;
   data::Dataset dataset;
   train::Program program;
-  std::unique_ptr<strategy::LocalReplicas> strategy;
+  // By name, as the program is asked for it; empty where nothing is trained.
+  std::string strategy_name;
+  std::unique_ptr<train::StepRunner> strategy;
 
   // Parts of a step: replicas times micro-batches.
   int parts() const {
@@ -64,8 +70,14 @@ Outcome ReadJobConfig(const JobFlags& flags, int workers, Job& job);
 // when `should_stop` says so.
 Outcome PrepareJob(DataNeed need, Job& job, const data::StopCheck& should_stop = {});
 
-// The strategy of a prepared job, by its name; with the group of its workers, if it has several.
-Outcome MakeStrategy(const std::string& name, collective::Group* group, Job& job);
+// The processes that execute a job together; all null for one that is alone.
+struct JobWorkers {
+  collective::Group* group = nullptr;
+  train::Workers* workers = nullptr;
+};
+
+// The strategy of a prepared job.
+Outcome MakeStrategy(const JobWorkers& workers, Job& job);
 
 // What a user may want to know of the data that were loaded or described.
 void PrintDataWarnings(const Job& job);

@@ -118,8 +118,8 @@ void AddTrain(CLI::App& app, std::span<char* const> command_line,
   AddJobFlags(command, flags->job);
   command
       ->add_option("--strategy", flags->job.strategy,
-                   "one_device, mirrored, multi_worker_mirrored or central_storage (as --devices "
-                   "and the workers have it)")
+                   "one_device, mirrored, multi_worker_mirrored, central_storage or local_sgd (as "
+                   "--devices and the workers have it)")
       ->type_name("NAME")
       ->check(NotEmpty());
   command

@@ -129,7 +129,7 @@ Outcome Predict(const PredictFlags& flags) {
   }
   if (outcome.status.ok()) {
     PrintDataWarnings(job);
-    outcome = MakeStrategy("", /*group=*/nullptr, job);
+    outcome = MakeStrategy({}, job);
   }
   if (!outcome.status.ok()) {
     return outcome;

@@ -53,6 +53,7 @@ Status FillSummary(const Job& job, const train::FitResult& fit, train::Summary& 
   summary.step_ms_p50 = 1e3 * train::Percentile(fit.step_seconds, 50);
   summary.step_ms_p95 = 1e3 * train::Percentile(fit.step_seconds, 95);
   summary.peak_rss_bytes = train::PeakRssBytes();
+  summary.sync_rounds = job.strategy->sync_rounds();
   const exec::VariableStore& store = *job.strategy->shared_variables();
   LS_ASSIGN_OR_RETURN(summary.params_sha256,
                       train::HashVariables(store, job.program.model_variables));
@@ -153,6 +154,11 @@ Outcome OpenOutputs(const Job& job, TrainFlags& flags, RunOutputs& outputs) {
   if (flags.checkpoint_dir.empty()) {
     flags.checkpoint_dir = job.config.checkpoint.dir;
   }
+  if (flags.resume && job.strategy_name == kLocalSgd) {
+    return Fail(ExitCode::kUsage,
+                Unimplemented("--resume with --strategy local_sgd, whose replicas are saved as one "
+                              "merged model, is not available in this version"));
+  }
   if (flags.resume && flags.checkpoint_dir.empty()) {
     return Fail(ExitCode::kUsage,
                 InvalidArgument("--resume needs --checkpoint-dir, or checkpoint.dir"));
@@ -181,6 +187,7 @@ TrainFlags WithoutOutputs(TrainFlags flags) {
 // From the configuration to a job that is ready to train, as the task of a cluster if it is one.
 Outcome PrepareRun(const TrainPlace& place, TrainFlags& flags, const StopSignals& signals,
                    RunOutputs& outputs, std::unique_ptr<WorkerTask>& task, Job& job) {
+  job.strategy_name = place.strategy;
   Outcome outcome = ReadJobConfig(flags.job, place.workers, job);
   if (outcome.status.ok() && place.is_chief()) {
     WarnOfWaste(job, place.workers);
@@ -207,7 +214,8 @@ Outcome PrepareRun(const TrainPlace& place, TrainFlags& flags, const StopSignals
                                : Fail(ExitCode::kUsage, fingerprint.status());
   }
   if (outcome.status.ok()) {
-    outcome = MakeStrategy(place.strategy, is_worker ? &task->group() : nullptr, job);
+    outcome =
+        MakeStrategy(is_worker ? JobWorkers{&task->group(), &task->workers()} : JobWorkers(), job);
   }
   return outcome;
 }

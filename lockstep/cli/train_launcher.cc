@@ -9,6 +9,7 @@ namespace lockstep::cli {
 
 Outcome LaunchTraining(const TrainFlags& flags, const TrainPlace& place) {
   Job job;
+  job.strategy_name = place.strategy;
   Outcome outcome = ReadJobConfig(flags.job, place.workers, job);
   if (outcome.status.ok()) {
     outcome = PrepareJob(DataNeed::kDescription, job);

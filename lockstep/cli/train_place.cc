@@ -16,9 +16,10 @@ constexpr std::string_view kOneDevice = "one_device";
 constexpr std::string_view kMirrored = "mirrored";
 constexpr std::string_view kMultiWorker = "multi_worker_mirrored";
 constexpr std::string_view kCentralStorage = "central_storage";
-constexpr std::array kStrategies = {kOneDevice, kMirrored, kMultiWorker, kCentralStorage};
+constexpr std::array kStrategies = {kOneDevice, kMirrored, kMultiWorker, kCentralStorage,
+                                    kLocalSgd};
 // What the documents describe for later versions.
-constexpr std::array<std::string_view, 2> kLater = {"local_sgd", "parameter_server"};
+constexpr std::array<std::string_view, 1> kLater = {"parameter_server"};
 
 Status CheckName(const std::string& name) {
   if (name.empty() ||
@@ -52,11 +53,9 @@ Status CheckCluster(const JobFlags& flags, const cluster::Resolution& here) {
     return InvalidArgument(fmt::format(
         "this process is none of the tasks of {}, so it cannot train with them", where));
   }
-  const Result<int> ps_tasks = here.cluster.num_tasks("ps");
-  const int servers = ps_tasks.ok() ? *ps_tasks : flags.ps;
-  if (servers != 0) {
+  if (const Result<int> servers = here.cluster.num_tasks("ps"); servers.ok()) {
     return Unimplemented(fmt::format(
-        "parameter servers are not available in this version, and {} has {}", where, servers));
+        "parameter servers are not available in this version, and {} has {}", where, *servers));
   }
   const int tasks = here.cluster.size();
   if (flags.workers != 0 && flags.workers != tasks) {
@@ -71,7 +70,7 @@ Status CheckStrategy(const std::string& strategy, int devices, int workers) {
     return InvalidArgument(
         fmt::format("--strategy one_device runs on one device, --devices asks for {}", devices));
   }
-  if (strategy != kMultiWorker && workers > 1) {
+  if (strategy != kMultiWorker && strategy != kLocalSgd && workers > 1) {
     return InvalidArgument(fmt::format(
         "--strategy {} runs in one process, there are {} workers: --strategy multi_worker_mirrored "
         "trains with all of them",
@@ -90,12 +89,15 @@ Outcome FindTrainPlace(const JobFlags& flags, TrainPlace& place) {
   if (Status status = CheckName(flags.strategy); !status.ok()) {
     return Fail(ExitCode::kUsage, std::move(status));
   }
-  ClusterSourceFlags source = flags.cluster;
-  source.ps = flags.ps;
-  if (Outcome outcome = ResolveClusterHere(source, place.here); !outcome.status.ok()) {
+  if (flags.ps != 0) {
+    return Fail(ExitCode::kUsage,
+                Unimplemented(fmt::format(
+                    "--ps {} (parameter servers) is not available in this version", flags.ps)));
+  }
+  if (Outcome outcome = ResolveClusterHere(flags.cluster, place.here); !outcome.status.ok()) {
     return Fail(outcome.code,
-                outcome.status.With("to train in this process alone, unset what describes the "
-                                    "cluster"));
+                outcome.status.With("where that is not meant: what describes the cluster can be "
+                                    "unset to train in this process alone"));
   }
   if (place.here.cluster.size() > 1 || place.here.is_evaluator()) {
     if (Status status = CheckCluster(flags, place.here); !status.ok()) {
@@ -104,12 +106,6 @@ Outcome FindTrainPlace(const JobFlags& flags, TrainPlace& place) {
     place.kind = TrainPlace::Kind::kWorker;
     place.workers = place.here.cluster.size();
   } else {
-    if (flags.ps != 0) {
-      return Fail(ExitCode::kUsage,
-                  Unimplemented(fmt::format("--ps {} (parameter servers) is not available in this "
-                                            "version",
-                                            flags.ps)));
-    }
     place.workers = std::max(flags.workers, 1);
     place.kind = place.workers > 1 ? TrainPlace::Kind::kLauncher : TrainPlace::Kind::kAlone;
   }

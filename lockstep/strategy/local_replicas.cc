@@ -89,39 +89,9 @@ Status LocalReplicas::SetScalars(const train::StepRequest& request) {
   return OkStatus();
 }
 
-Status LocalReplicas::LoadPart(const train::StepRequest& request, int part, DeviceState& state,
-                               std::vector<Tensor>& feeds) const {
-  const Shape& open_shape = program_.train.features.shape();
-  int64_t sample_elements = 1;
-  for (int axis = 1; axis < open_shape.rank(); ++axis) {
-    sample_elements *= open_shape[axis];
-  }
-  const int64_t capacity = request.batcher.max_replica_samples();
-  if (capacity > state.capacity || state.features == nullptr) {
-    LS_ASSIGN_OR_RETURN(
-        state.features,
-        Buffer::Allocate(static_cast<size_t>(capacity * sample_elements) * sizeof(float)));
-    LS_ASSIGN_OR_RETURN(state.labels,
-                        Buffer::Allocate(static_cast<size_t>(capacity) * sizeof(int32_t)));
-    state.capacity = capacity;
-  }
-  const std::span<float> features(static_cast<float*>(state.features->data()),
-                                  static_cast<size_t>(state.capacity * sample_elements));
-  const std::span<int32_t> labels(static_cast<int32_t*>(state.labels->data()),
-                                  static_cast<size_t>(state.capacity));
-  LS_ASSIGN_OR_RETURN(const int64_t samples,
-                      request.batcher.Fill(request.batch_step, part, features, labels));
-  Shape shape = open_shape;
-  shape.set_dim(0, samples);
-  feeds.resize(std::max<size_t>(feeds.size(), 2));
-  LS_ASSIGN_OR_RETURN(feeds[0], Tensor::View(DType::kFloat32, shape, state.features, 0));
-  LS_ASSIGN_OR_RETURN(feeds[1], Tensor::View(DType::kInt32, Shape{samples}, state.labels, 0));
-  return OkStatus();
-}
-
 Result<train::StepResult> LocalReplicas::RunFused(const train::StepRequest& request) {
   fused_feeds_.resize(5);
-  LS_TRY(LoadPart(request, 0, devices_[0], fused_feeds_));
+  LS_TRY(devices_[0].feeds.Load(request, 0, program_.train.features, fused_feeds_).status());
   fused_feeds_[2] = global_count_;
   fused_feeds_[3] = learning_rate_;
   fused_feeds_[4] = step_;
@@ -138,7 +108,8 @@ Status LocalReplicas::RunDevice(const train::StepRequest& request, int device) {
   std::vector<Tensor> feeds(3);
   feeds[2] = global_count_;
   for (int64_t part = parts.begin; part < parts.begin + parts.count; ++part) {
-    LS_TRY(LoadPart(request, static_cast<int>(part), state, feeds));
+    LS_TRY(
+        state.feeds.Load(request, static_cast<int>(part), program_.train.features, feeds).status());
     LS_TRY(sums_->TakeLeaf(device, state.leaf));
     const StepInfo info{options_.seed, request.global_step, static_cast<int32_t>(part)};
     const auto on_fetched = [&](size_t index) { sums_->Complete(device, part, index, state.leaf); };

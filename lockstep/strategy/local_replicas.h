@@ -17,6 +17,7 @@
 
 #include "lockstep/exec/session.h"
 #include "lockstep/strategy/bucket_sums.h"
+#include "lockstep/strategy/part_feeds.h"
 #include "lockstep/strategy/worker_threads.h"
 #include "lockstep/train/program.h"
 #include "lockstep/train/step_runner.h"
@@ -76,9 +77,7 @@ class LocalReplicas : public train::StepRunner {
   // The input buffers and results of one device.
   struct DeviceState {
     exec::Callable* part = nullptr;
-    std::shared_ptr<Buffer> features;
-    std::shared_ptr<Buffer> labels;
-    int64_t capacity = 0;
+    PartFeeds feeds;
     std::vector<Tensor> leaf;
   };
 
@@ -87,9 +86,6 @@ class LocalReplicas : public train::StepRunner {
   Result<train::StepResult> RunParts(const train::StepRequest& request);
   Status RunDevices(const train::StepRequest& request);
   Status RunDevice(const train::StepRequest& request, int device);
-  // Fills features and labels of one part.
-  Status LoadPart(const train::StepRequest& request, int part, DeviceState& state,
-                  std::vector<Tensor>& feeds) const;
   Status SetScalars(const train::StepRequest& request);
 
   const train::Program& program_;

@@ -146,6 +146,7 @@ void ReadClipping(SectionReader& reader, TrainConfig& train) {
 void ReadTrain(SectionReader& reader, TrainConfig& train) {
   constexpr std::array<std::string_view, 2> kPrecisions = {"fp32", "bf16"};
   constexpr IntRange kParts = {1, 65536};
+  constexpr IntRange kMergeSteps = {1, 1'000'000'000'000};
   reader.Int("global_batch", {1, kMaxSamples}, train.global_batch);
   reader.Int("epochs", kSteps, train.epochs);
   reader.Int("steps", kSteps, train.steps);
@@ -162,6 +163,10 @@ void ReadTrain(SectionReader& reader, TrainConfig& train) {
   reader.Int("log_every_steps", kSteps, train.log_every_steps);
   reader.Real("label_smoothing", kBelowOne, train.label_smoothing);
   reader.Int("gradient_accumulation", kParts, train.gradient_accumulation);
+  reader.Int("merge_steps", kMergeSteps, train.merge_steps);
+  reader.Real("outer_learning_rate", kPositive, train.outer_learning_rate);
+  reader.Real("outer_momentum", kBelowOne, train.outer_momentum);
+  reader.Bool("outer_nesterov", train.outer_nesterov);
   reader.Int("check_replicas", kSteps, train.check_replicas);
   ReadClipping(reader, train);
   reader.Finish();

@@ -131,6 +131,15 @@ struct TrainConfig {
   double clip_value = 0;
   double clip_norm = 0;
   double clip_global_norm = 0;
+  // For the strategy local_sgd only: steps between merges of the replicas' models; default 16, 1 to
+  // 10^12.
+  int64_t merge_steps = 16;
+  // For local_sgd only: the optimizer that takes the merged model towards the average of the
+  // replicas'; rate default 1, greater than 0; momentum default 0, 0 to less than 1; Nesterov's
+  // default false.
+  double outer_learning_rate = 1;
+  double outer_momentum = 0;
+  bool outer_nesterov = false;
   // Steps between comparisons of the workers' variables, bit by bit; default 0: only at the
   // end of the run; up to 10^12.
   int64_t check_replicas = 0;

@@ -88,6 +88,10 @@ label_smoothing = 0.1
 gradient_accumulation = 2
 clip_global_norm = 1
 check_replicas = 100
+merge_steps = 50
+outer_learning_rate = 0.7
+outer_momentum = 0.9
+outer_nesterov = true
 [optimizer]
 name = "momentum"
 nesterov = true
@@ -150,6 +154,10 @@ logdir = "runs/b"
   EXPECT_EQ(config.cluster.step_timeout, 30.5);
   EXPECT_EQ(config.cluster.heartbeat, 0.5);
   EXPECT_EQ(config.train.check_replicas, 100);
+  EXPECT_EQ(config.train.merge_steps, 50);
+  EXPECT_EQ(config.train.outer_learning_rate, 0.7);
+  EXPECT_EQ(config.train.outer_momentum, 0.9);
+  EXPECT_TRUE(config.train.outer_nesterov);
   EXPECT_EQ(config.checkpoint.every_steps, 100);
   EXPECT_EQ(config.checkpoint.dir, "runs/a");
   EXPECT_EQ(config.monitor.logdir, "runs/b");

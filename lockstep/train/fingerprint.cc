@@ -107,6 +107,13 @@ void AddTrain(const Config& config, const RunFacts& facts, Json& fields) {
   fields["train.clip_value"] = Text(train.clip_value);
   fields["train.clip_norm"] = Text(train.clip_norm);
   fields["train.clip_global_norm"] = Text(train.clip_global_norm);
+  if (facts.local_sgd) {
+    fields["strategy"] = Text(std::string("local_sgd"));
+    fields["train.merge_steps"] = Text(train.merge_steps);
+    fields["train.outer_learning_rate"] = Text(train.outer_learning_rate);
+    fields["train.outer_momentum"] = Text(train.outer_momentum);
+    fields["train.outer_nesterov"] = Text(train.outer_nesterov);
+  }
 }
 
 void AddOptimizer(const OptimizerConfig& optimizer, Json& fields) {

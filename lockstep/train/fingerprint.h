@@ -27,6 +27,8 @@ struct RunFacts {
   // Without a decay_steps of its own, a schedule is stretched over the run (PlannedSteps).
   int64_t planned_steps = 0;
   int threads_per_device = 1;
+  // Replicas train apart and are merged: the strategy local_sgd. All others have the same bits.
+  bool local_sgd = false;
 };
 
 std::string MakeFingerprint(const Config& config, const RunFacts& facts);

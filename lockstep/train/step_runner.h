@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "lockstep/data/batcher.h"
@@ -22,10 +23,14 @@ struct StepRequest {
 };
 
 struct StepResult {
-  // Mean over the samples of the step.
+  // Mean over the samples.
   double loss = 0;
   int64_t correct = 0;
+  // Of the step over all workers. Strategies that do not communicate in every step say what there
+  // was since the last one that did, and nothing (0 samples) in between.
   int64_t samples = 0;
+  // All workers have communicated in this step, and may agree on something.
+  bool together = true;
 };
 
 class StepRunner {
@@ -39,6 +44,14 @@ class StepRunner {
   // Gives every variable its initial value.
   virtual Status Initialize() = 0;
   virtual Result<StepResult> RunStep(const StepRequest& request) = 0;
+
+  // Makes shared_variables() what the job has learnt, on all workers, where a step does not; called
+  // by all of them, before they look at it. Returns what no step's result has counted yet.
+  virtual Result<StepResult> Merge() { return StepResult(); }
+
+  // How often that, or a step, has merged what workers had learnt apart; nothing for strategies
+  // that keep them together.
+  virtual std::optional<int64_t> sync_rounds() const { return std::nullopt; }
 };
 
 }  // namespace lockstep::train

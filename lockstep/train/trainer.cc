@@ -123,6 +123,21 @@ Status Trainer::FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit
   return OkStatus();
 }
 
+Status Trainer::Account(const StepResult& step, EpochSums& sums, FitResult& fit) const {
+  if (step.samples == 0) {
+    return OkStatus();
+  }
+  if (!std::isfinite(step.loss)) {
+    return NotFinite(step.loss, fmt::format("in step {}", fit.end.step), fit.end.step, last_rate_);
+  }
+  fit.samples += step.samples;
+  fit.final_loss = step.loss;
+  sums.samples += step.samples;
+  sums.correct += step.correct;
+  sums.loss += step.loss * static_cast<double>(step.samples);
+  return OkStatus();
+}
+
 Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit) {
   TrainPosition& at = fit.end;
   const int64_t epoch = at.epoch;
@@ -143,19 +158,14 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
     if (fit.steps == 0) {
       fit.first_step_end = Clock::now();
     }
-    if (!std::isfinite(step->loss)) {
-      return NotFinite(step->loss, fmt::format("in step {}", at.step), at.step, last_rate_);
-    }
+    LS_TRY(Account(*step, sums, fit));
     last_rate_ = rate;
     ++fit.steps;
-    fit.samples += step->samples;
-    fit.final_loss = step->loss;
-    sums.samples += step->samples;
-    sums.correct += step->correct;
-    sums.loss += step->loss * static_cast<double>(step->samples);
     ++at.step;
     ++at.batch_step;
-    Report(epoch, at.batch_step, steps_per_epoch, planned, *step, fit);
+    if (step->samples > 0) {
+      Report(epoch, at.batch_step, steps_per_epoch, planned, *step, fit);
+    }
     if (at.batch_step == steps_per_epoch) {
       at.batch_step = 0;
       ++at.epoch;
@@ -164,9 +174,13 @@ Status Trainer::RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit
     if (options_.check_replicas > 0 && at.step % options_.check_replicas == 0) {
       LS_TRY(CheckWorkers());
     }
-    LS_ASSIGN_OR_RETURN(const bool stop, AnyShouldStop());
-    fit.stopped_early = stop && at.step < planned;
+    if (step->together) {
+      LS_ASSIGN_OR_RETURN(const bool stop, AnyShouldStop());
+      fit.stopped_early = stop && at.step < planned;
+    }
   }
+  LS_ASSIGN_OR_RETURN(const StepResult rest, runner_.Merge());
+  LS_TRY(Account(rest, sums, fit));
   sums.seconds = SecondsSince(epoch_start);
   fit.accuracy = Mean(static_cast<double>(sums.correct), sums.samples);
   return fit.stopped_early ? OkStatus() : FinishEpoch(epoch, sums, fit);

@@ -124,6 +124,8 @@ class Trainer {
     double seconds = 0;
   };
 
+  // Counts what a step says, whose loss must be finite.
+  Status Account(const StepResult& step, EpochSums& sums, FitResult& fit) const;
   // From the position to the end of its epoch, of the run, or to a stop.
   Status RunEpoch(data::Batcher& batcher, int64_t planned, FitResult& fit);
   Status FinishEpoch(int64_t epoch, const EpochSums& sums, FitResult& fit);

@@ -189,11 +189,14 @@ class UsageTest(ProgramCase):
 
     self.assertIn("--ps 1", refused("--ps", 1))
     self.assertIn("--logdir", refused("--logdir", self.path("logs")))
-    for strategy in ("local_sgd", "parameter_server"):
-      self.assertIn(f"--strategy {strategy}", refused("--strategy", strategy))
+    self.assertIn("--strategy parameter_server", refused("--strategy", "parameter_server"))
+    self.assertIn("--resume", refused("--strategy", "local_sgd", "--resume", "--checkpoint-dir",
+                                      self.folder))
+    self.assertIn("train.merge_steps has no effect",
+                  self.usage("train", SOFTMAX, "--set", "train.merge_steps=3"))
     message = self.usage("train", SOFTMAX, env={"TF_CONFIG": "nonsense"})
     self.assertIn("TF_CONFIG: ", message)
-    self.assertIn("unset what describes the cluster", message)
+    self.assertIn("can be unset to train in this process alone", message)
     self.assertIn("cluster.mode", refused("--set", "cluster.mode=async"))
     self.assertIn("cluster.max_restarts", refused("--set", "cluster.max_restarts=1"))
     self.assertIn("checkpoint.every_steps", refused("--set", "checkpoint.every_steps=5"))

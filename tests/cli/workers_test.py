@@ -53,6 +53,22 @@ class WorkersTest(ProgramCase):
     self.assertEqual((summary["workers"], summary["devices"], summary["replicas"]), (3, 6, 6))
     self.assertEqual(summary["examples"], 500)
 
+  def test_local_sgd_has_the_same_bits_too(self):
+    run = (SOFTMAX, "--strategy", "local_sgd", "--replicas", 4, "--epochs", 1, "--set",
+           "train.merge_steps=10")
+    alone = self.train(*run)
+    # 80 steps.
+    self.assertEqual((alone["sync_rounds"], alone["examples"]), (8, 8000))
+    self.assertGreater(alone["test_accuracy"], 0.8)
+    for args in (("--workers", 2), ("--workers", 3, "--set", "cluster.transport=ucx"),
+                 ("--devices", "cpu:2")):
+      summary = self.train(*run, *args)
+      self.assertEqual(summary["strategy"], "local_sgd")
+      for key in ("params_sha256", "state_sha256", "final_loss", "test_accuracy", "sync_rounds"):
+        self.assertEqual(summary[key], alone[key], (args, key))
+    self.assertNotEqual(alone["params_sha256"],
+                        self.train(*run, "--set", "train.merge_steps=20")["params_sha256"])
+
   def test_workers_and_devices_without_a_replica(self):
     run = (SOFTMAX, "--replicas", 2, "--steps", 10)
     path = self.path("summary.json")
