@@ -1,23 +1,30 @@
 #include "lockstep/cli/bench_all_reduce.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/cli/bench_processes.h"
 #include "lockstep/cli/bench_transport.h"
 #include "lockstep/cli/number_range.h"
 #include "lockstep/collective/group.h"
+#include "lockstep/net/ucx/ucx_provider.h"
 #include "lockstep/tensor/buffer.h"
 
 namespace lockstep::cli {
@@ -33,6 +40,10 @@ struct Flags {
   int workers = 2;
   std::vector<uint64_t> sizes = {4096, 262144, 4194304, 104857600};  // bytes
   std::string transport = "shm";
+  std::string algorithm = "auto";
+  // Of the network, one for each process; none: all are in this one.
+  std::vector<std::string> namespaces;
+  std::string device = "eth0";
   int rounds = 3;
   bool peers = false;
   std::string python = "python3";
@@ -94,9 +105,13 @@ Result<std::map<std::string, Seconds>> FromText(const std::string& text) {
 }
 
 // One size, in memory of one kind. The first sum is checked.
-Result<double> MeasureGroup(collective::Group& group, uint64_t bytes, float* values) {
+Result<double> MeasureGroup(const Flags& flags, collective::Group& group, uint64_t bytes,
+                            float* values) {
   const auto elements = static_cast<int64_t>(bytes / sizeof(float));
-  const collective::CallSpec spec{.name = "bench", .shape = Shape{elements}};
+  LS_ASSIGN_OR_RETURN(const collective::Algorithm algorithm,
+                      collective::ParseAlgorithm(flags.algorithm));
+  const collective::CallSpec spec{
+      .name = "bench", .shape = Shape{elements}, .algorithm = algorithm};
   const collective::Call call = collective::AllReduceCall(spec, {values}, values);
   const auto once = [&] { return group.Run(call, Deadline::After(kTimeout)); };
   std::fill(values, values + elements, static_cast<float>(group.self() + 1));
@@ -110,6 +125,29 @@ Result<double> MeasureGroup(collective::Group& group, uint64_t bytes, float* val
   return Measure(bytes, once);
 }
 
+// Moves this process into a namespace of the network, as `ip netns exec` does. UCX looks for
+// devices in /sys, which shows those of the namespace in which it was mounted.
+Status EnterNamespace(const std::string& name) {
+  const std::string path = fmt::format("/run/netns/{}", name);
+  const lockstep::internal::Descriptor entry(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const bool entered = entry.get() >= 0 && setns(entry.get(), CLONE_NEWNET) == 0 &&
+                       unshare(CLONE_NEWNS) == 0 &&
+                       mount("", "/", "none", MS_SLAVE | MS_REC, nullptr) == 0 &&
+                       mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
+  return entered
+             ? OkStatus()
+             : PermissionDenied(fmt::format("--namespaces: {}: {}", path, std::strerror(errno)));
+}
+
+Result<net::LinkChoice> LinkOf(const Flags& flags, int self) {
+  if (flags.namespaces.empty()) {
+    return MeasuredLink(flags.transport);
+  }
+  LS_TRY(EnterNamespace(flags.namespaces[static_cast<size_t>(self)]));
+  return net::LinkChoice{net::LinkKind::kUcx,
+                         net::UcxFactory({.transports = "tcp,self", .net_devices = flags.device})};
+}
+
 Result<std::string> RunOurs(const Flags& flags, int self, net::BlobExchange& exchange) {
   net::WireUpOptions options;
   options.self = self;
@@ -119,7 +157,7 @@ Result<std::string> RunOurs(const Flags& flags, int self, net::BlobExchange& exc
     options.tasks.push_back(fmt::format("/job:bench/task:{}", task));
     group_options.tasks.push_back(task);
   }
-  LS_ASSIGN_OR_RETURN(net::LinkChoice link, MeasuredLink(flags.transport));
+  LS_ASSIGN_OR_RETURN(net::LinkChoice link, LinkOf(flags, self));
   options.links = {std::move(link)};
   LS_ASSIGN_OR_RETURN(const std::unique_ptr<net::Transport> transport,
                       net::WireUp(options, exchange, Deadline::After(kTimeout)));
@@ -130,11 +168,11 @@ Result<std::string> RunOurs(const Flags& flags, int self, net::BlobExchange& exc
   for (const uint64_t bytes : flags.sizes) {
     LS_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> own, Buffer::Allocate(bytes));
     LS_ASSIGN_OR_RETURN(rows["lockstep, any memory"][bytes],
-                        MeasureGroup(*group, bytes, static_cast<float*>(own->data())));
+                        MeasureGroup(flags, *group, bytes, static_cast<float*>(own->data())));
     if (group->shares_memory()) {
       LS_ASSIGN_OR_RETURN(const std::shared_ptr<net::Region> region, group->Allocate(bytes));
       LS_ASSIGN_OR_RETURN(rows["lockstep, buckets"][bytes],
-                          MeasureGroup(*group, bytes, static_cast<float*>(region->data())));
+                          MeasureGroup(flags, *group, bytes, static_cast<float*>(region->data())));
     }
   }
   LS_TRY(group->Run(collective::BarrierCall("end"), Deadline::After(kTimeout)));
@@ -322,6 +360,11 @@ Outcome BenchAllReduce(const Flags& flags) {
                   InvalidArgument(fmt::format("--sizes: {} is no multiple of 4", bytes)));
     }
   }
+  if (!flags.namespaces.empty() &&
+      (flags.transport != "ucx" || flags.namespaces.size() != static_cast<size_t>(flags.workers))) {
+    return Fail(ExitCode::kUsage,
+                InvalidArgument("--namespaces: one for each of --workers, with --transport ucx"));
+  }
   const Result<std::map<std::string, Seconds>> rows = MeasureAll(flags);
   if (!rows.ok()) {
     return Fail(CodeOf(rows.status()), rows.status());
@@ -352,6 +395,18 @@ void AddBenchAllReduce(CLI::App& bench, Outcome& outcome) {
   command->add_option("--transport", flags->transport, "shm, ucx, grpc or grpc-tls (shm)")
       ->type_name("LINK")
       ->check(CLI::IsMember({"shm", "ucx", "grpc", "grpc-tls"}));
+  command
+      ->add_option("--algorithm", flags->algorithm,
+                   "auto, gather, pairwise, halving_doubling, two_level or shared (auto)")
+      ->type_name("NAME")
+      ->check(
+          CLI::IsMember({"auto", "gather", "pairwise", "halving_doubling", "two_level", "shared"}));
+  command
+      ->add_option("--namespaces", flags->namespaces,
+                   "Network namespaces that the processes go to, for --transport ucx")
+      ->type_name("NAME,NAME")
+      ->delimiter(',');
+  command->add_option("--device", flags->device, "Their network device (eth0)")->type_name("NAME");
   command->add_option("--rounds", flags->rounds, "Rounds whose median is shown, 1 to 1000 (3)")
       ->type_name("N")
       ->check(InRange(1, 1000));
