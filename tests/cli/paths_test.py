@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import unittest
 
 from program_case import DEADLINE_SECONDS, ROOT, SOFTMAX, ProgramCase, main
 
@@ -211,6 +212,48 @@ class SharedSummaryTest(ProgramCase):
     self.train(SOFTMAX, "--steps", 2, name="shared.json")
     self.assertEqual(sorted(os.listdir(self.folder)),
                      ["checkpoints", "shared.json", "summary.json"])
+
+
+def mounts():
+  """Whether this user can mount a disk of his own."""
+  return subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+                        capture_output=True, check=False).returncode == 0
+
+
+@unittest.skipUnless(shutil.which("unshare") and mounts(), "no right to mount a disk")
+class DiskTest(ProgramCase):
+  """Disks that are full, have no name left for a file, or are read-only."""
+
+  SCRIPT = '''mount -t tmpfs -o "$1" tmpfs "$2" && cd "$2" && eval "$3" || exit 99
+              cd "$4"; shift 4; "$@"'''
+
+  def on_disk(self, code, *args, options="size=64k", prepare="true"):
+    disk = self.path("disk")
+    os.makedirs(disk, exist_ok=True)
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", self.SCRIPT, "sh", options, disk, prepare,
+                           ROOT, *self.command("train", SOFTMAX, *args)],
+                          cwd=ROOT, env=self.environment(), capture_output=True, text=True,
+                          timeout=DEADLINE_SECONDS, check=False)
+    self.assertEqual(done.returncode, code, done.stderr)
+    self.assertRegex(done.stderr, r"\Alockstep: [^\n]+\n\Z")
+    return done.stderr
+
+  def test_what_is_known_before_the_work(self):
+    disk = self.path("disk")
+    summary = ("--steps", LONG, "--summary", os.path.join(disk, "s.json"))
+    checkpoint = ("--steps", LONG, "--checkpoint-dir", os.path.join(disk, "new"))
+    fill = "dd if=/dev/zero of=fill bs=4k count=100 2>/dev/null || true"
+    read_only = f"mount -o remount,ro {disk}"
+    self.assertIn("a summary takes ", self.on_disk(1, *summary, prepare=fill))
+    self.assertIn("a checkpoint takes ", self.on_disk(1, *checkpoint, options="size=16k"))
+    for args in (summary, checkpoint):
+      self.assertIn("No space left on device", self.on_disk(1, *args, options="nr_inodes=1"))
+      self.assertIn("Read-only file system", self.on_disk(2, *args, prepare=read_only))
+
+  def test_messages_onto_a_full_disk(self):
+    onto = "dd if=/dev/zero of=fill bs=4k count=100 2>/dev/null || exec >>fill"
+    self.assertIn("standard output: cannot write: No space left on device",
+                  self.on_disk(1, "--steps", 2, prepare=onto))
 
 
 class InputTest(OddPathCase):

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cluster/internal/document.h"
 #include "lockstep/cluster/internal/read_cluster.h"
@@ -29,9 +30,8 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 
 void AddJobFacts(const std::string& source, Resolution& resolution) {
   for (const std::string& job : resolution.cluster.jobs()) {
-    resolution.facts.push_back({fmt::format("/job:{}", job),
-                                fmt::format("{} tasks", *resolution.cluster.num_tasks(job)),
-                                source});
+    resolution.facts.push_back(
+        {fmt::format("/job:{}", job), Counted(*resolution.cluster.num_tasks(job), "task"), source});
   }
 }
 

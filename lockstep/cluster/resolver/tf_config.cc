@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/quote.h"
 #include "lockstep/cluster/internal/document.h"
 #include "lockstep/cluster/internal/read_cluster.h"
@@ -197,7 +198,7 @@ Result<Resolution> ResolveTfConfig(std::string_view text) {
   resolution.cluster = *cluster;
   for (const std::string& job : resolution.cluster.jobs()) {
     resolution.facts.push_back({fmt::format("/job:{}", job),
-                                fmt::format("{} tasks", *resolution.cluster.num_tasks(job)),
+                                Counted(*resolution.cluster.num_tasks(job), "task"),
                                 PlaceOf(*where->Find(job))});
   }
   if (evaluators > 0) {
