@@ -16,6 +16,7 @@
 #include "lockstep/cli/bench_cluster.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_transport.h"
+#include "lockstep/cli/checkpoint_commands.h"
 #include "lockstep/cli/cluster_commands.h"
 #include "lockstep/cli/evaluate.h"
 #include "lockstep/cli/list.h"
@@ -274,6 +275,7 @@ int Run(int argc, char** argv, std::optional<StopSignals>& signals) {
   AddEvaluate(app, outcome);
   AddPredict(app, outcome);
   AddBench(app, outcome);
+  AddCheckpointCommands(app, outcome);
   AddClusterCommands(app, outcome);
   app.add_subcommand("models", "List the models")->callback([&outcome] { outcome = ListModels(); });
   app.add_subcommand("ops", "List the ops")->callback([&outcome] { outcome = ListOps(); });

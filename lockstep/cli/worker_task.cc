@@ -106,7 +106,6 @@ Outcome WorkerTask::Start(const TrainPlace& place, const JobFlags& flags,
     const ExitCode code = CodeOf(status);
     return Fail(code, std::move(status));
   }
-  made->transport_ = made->server_->transport();
   task = std::move(made);
   return Done();
 }
@@ -144,7 +143,7 @@ Outcome WorkerTask::Meet(const std::string& fingerprint, int parts, const StopSi
     return Fail(code, std::move(status));
   }
   Result<std::unique_ptr<collective::Group>> group = collective::Group::Create(
-      *transport_,
+      server_->transport(),
       {.name = "train", .generation = 1, .tasks = Members(place_.here.cluster), .replicas = parts},
       deadline);
   if (!group.ok()) {

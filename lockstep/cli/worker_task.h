@@ -50,8 +50,6 @@ class WorkerTask {
   const std::chrono::milliseconds start_timeout_;
   const std::chrono::milliseconds step_timeout_;
   std::unique_ptr<cluster::Server> server_;
-  // Whom the group sends by, so that it stays until the group has ended.
-  std::shared_ptr<net::Transport> transport_;
   std::unique_ptr<collective::Group> group_;
   std::unique_ptr<strategy::GroupWorkers> workers_;
 };

@@ -274,6 +274,14 @@ Result<std::unique_ptr<Group>> Group::Create(net::Transport& transport, const Gr
   return std::make_unique<Group>(Token(), std::move(impl));
 }
 
+Result<std::unique_ptr<Group>> Group::Create(std::shared_ptr<net::Transport> transport,
+                                             const GroupOptions& options,
+                                             const Deadline& deadline) {
+  LS_ASSIGN_OR_RETURN(std::unique_ptr<Group> group, Create(*transport, options, deadline));
+  group->transport_ = std::move(transport);
+  return group;
+}
+
 Group::Group(Token, std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Group::~Group() = default;

@@ -59,6 +59,11 @@ class Group {
                                                const GroupOptions& options,
                                                const Deadline& deadline);
 
+  // The same for a transport that somebody else may let go of first, as a server that stops does.
+  static Result<std::unique_ptr<Group>> Create(std::shared_ptr<net::Transport> transport,
+                                               const GroupOptions& options,
+                                               const Deadline& deadline);
+
   // For Create only.
   class Impl;
   Group(Token, std::unique_ptr<Impl> impl);
@@ -100,6 +105,8 @@ class Group {
   Status status() const;
 
  private:
+  // Null: the creator's. Ends after the rest.
+  std::shared_ptr<net::Transport> transport_;
   std::unique_ptr<Impl> impl_;
 };
 

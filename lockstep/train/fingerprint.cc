@@ -274,12 +274,13 @@ Result<FingerprintDifferences> CompareFingerprints(std::string_view stored,
   return differences;
 }
 
-Result<FingerprintDifferences> CompareModels(std::string_view stored, std::string_view current) {
+Result<FingerprintDifferences> CompareModels(std::string_view stored, std::string_view current,
+                                             const FingerprintSides& sides) {
   LS_ASSIGN_OR_RETURN(const Fingerprints both, ParseBoth(stored, current));
   const bool made_up =
       HasValue(both.before, kDataSha256, kMadeUp) && HasValue(both.now, kDataSha256, kMadeUp);
   FingerprintDifferences differences;
-  for (FingerprintDifference& difference : AllDifferences(both, {})) {
+  for (FingerprintDifference& difference : AllDifferences(both, sides)) {
     if (difference.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
       differences.settings.push_back(std::move(difference));
     } else if (difference.name == kPrecision) {

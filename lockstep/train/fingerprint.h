@@ -63,6 +63,7 @@ Result<FingerprintDifferences> CompareFingerprints(std::string_view stored,
 
 // Whether the stored parameters mean in this model what they meant when they were trained. Errors
 // as above.
-Result<FingerprintDifferences> CompareModels(std::string_view stored, std::string_view current);
+Result<FingerprintDifferences> CompareModels(std::string_view stored, std::string_view current,
+                                             const FingerprintSides& sides = {});
 
 }  // namespace lockstep::train

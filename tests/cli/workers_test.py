@@ -5,9 +5,10 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 
-from program_case import CNN, ROOT, SOFTMAX, ProgramCase, main
+from program_case import CNN, ROOT, SHA256, SOFTMAX, ProgramCase, main
 
 
 def free_ports(count):
@@ -22,6 +23,7 @@ def free_ports(count):
 
 
 class WorkersTest(ProgramCase):
+  example = None
 
   def bits(self, config, *args):
     summary = self.train(config, *args)
@@ -68,6 +70,18 @@ class WorkersTest(ProgramCase):
         self.assertEqual(summary[key], alone[key], (args, key))
     self.assertNotEqual(alone["params_sha256"],
                         self.train(*run, "--set", "train.merge_steps=20")["params_sha256"])
+
+  def test_the_example_in_four_processes(self):
+    def hash_of(*command):
+      done = subprocess.run(command, cwd=ROOT, env=self.environment(), capture_output=True,
+                            text=True, timeout=90, check=False)
+      self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+      return done.stdout.split("params_sha256 ")[1].strip()
+
+    alone = hash_of(self.example, "data/mnist", "6")
+    self.assertRegex(alone, SHA256)
+    self.assertEqual(hash_of(*self.command("launch", "-n", 4, "--", self.example, "data/mnist", 6)),
+                     alone)
 
   def test_workers_and_devices_without_a_replica(self):
     run = (SOFTMAX, "--replicas", 2, "--steps", 10)
@@ -221,4 +235,5 @@ class WorkersTest(ProgramCase):
 
 
 if __name__ == "__main__":
+  WorkersTest.example = os.path.abspath(sys.argv.pop(2))
   main()
