@@ -187,7 +187,7 @@ TEST_F(LocalSgdTest, AnyNumberOfWorkersAndDevicesHasTheSameBits) {
   data::Dataset dataset = testing::SmallData();
   dataset.test = dataset.train;
 
-  struct Ran {
+  struct Trained {
     std::string hash;
     train::FitResult fit;
   };
@@ -208,7 +208,7 @@ TEST_F(LocalSgdTest, AnyNumberOfWorkersAndDevicesHasTheSameBits) {
     options.workers = workers;
     const auto progress = observe::MakeQuietProgress();
     train::Trainer trainer(program, *strategy, dataset, options, *progress);
-    Ran ran;
+    Trained ran;
     Result<train::FitResult> fit = trainer.Fit();
     EXPECT_TRUE(fit.ok()) << fit.status().ToString();
     ran.fit = fit.ok() ? *fit : train::FitResult();
@@ -220,7 +220,7 @@ TEST_F(LocalSgdTest, AnyNumberOfWorkersAndDevicesHasTheSameBits) {
     return ran;
   };
 
-  const Ran alone = train(1, nullptr, nullptr);
+  const Trained alone = train(1, nullptr, nullptr);
   EXPECT_EQ(alone.fit.samples, 63);
   EXPECT_EQ(train(3, nullptr, nullptr).hash, alone.hash);
   for (const int count : {2, 3, 7}) {
@@ -237,7 +237,7 @@ TEST_F(LocalSgdTest, AnyNumberOfWorkersAndDevicesHasTheSameBits) {
       const auto group =
           collective::Group::Create(transport, group_options, transport.After(seconds(30))).value();
       GroupWorkers workers(*group, seconds(30));
-      const Ran ran = train(count == 2 ? 2 : 1, group.get(), &workers);
+      const Trained ran = train(count == 2 ? 2 : 1, group.get(), &workers);
       EXPECT_EQ(ran.hash, alone.hash) << count;
       EXPECT_EQ(ran.fit.samples, 63);
       EXPECT_EQ(ran.fit.accuracy, alone.fit.accuracy);
