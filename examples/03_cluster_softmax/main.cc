@@ -24,6 +24,7 @@
 #include "lockstep/cluster/server/server.h"
 #include "lockstep/data/batcher.h"
 #include "lockstep/data/idx_folder.h"
+#include "lockstep/net/grpc/grpc_log.h"
 #include "lockstep/op/add_n.h"
 #include "lockstep/op/apply.h"
 #include "lockstep/op/arg_max.h"
@@ -252,6 +253,10 @@ int ExitCodeOf(const Status& status) {
     case StatusCode::kOk:
       return 0;
     case StatusCode::kInvalidArgument:
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kUnauthenticated:
       return 2;
     case StatusCode::kUnavailable:
     case StatusCode::kDeadlineExceeded:
@@ -274,6 +279,7 @@ int main(int argc, char** argv) {
                  argv[0]);
     return 2;
   }
+  net::grpc_link::SilenceGrpcLog();
   const Status status = Run(arguments);
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -20,6 +22,8 @@
 #include <vector>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/quote.h"
 #include "lockstep/cli/bench_processes.h"
 #include "lockstep/cli/bench_transport.h"
 #include "lockstep/cli/number_range.h"
@@ -35,6 +39,8 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::map<uint64_t, double>;
 
 constexpr auto kTimeout = std::chrono::seconds(60);
+constexpr std::string_view kGlooScript = "gloo_all_reduce.py";
+constexpr std::string_view kMpiScript = "mpi_all_reduce.py";
 
 struct Flags {
   int workers = 2;
@@ -270,7 +276,7 @@ Result<std::map<std::string, Seconds>> MeasurePlain(const Flags& flags) {
 
 // What a script of the folder of peers prints. Empty, with the reason on standard error, if the
 // peer is not installed.
-std::map<std::string, Seconds> MeasurePeer(const Flags& flags, const std::string& script) {
+std::map<std::string, Seconds> MeasurePeer(const Flags& flags, std::string_view script) {
   std::string command = fmt::format("'{}' '{}/{}' --workers {}", flags.python, flags.peer_folder,
                                     script, flags.workers);
   for (const uint64_t bytes : flags.sizes) {
@@ -340,8 +346,8 @@ Result<std::map<std::string, Seconds>> MeasureAll(const Flags& flags) {
       add(plain);
     }
     if (flags.peers) {
-      add(MeasurePeer(flags, "gloo_all_reduce.py"));
-      add(MeasurePeer(flags, "mpi_all_reduce.py"));
+      add(MeasurePeer(flags, kGlooScript));
+      add(MeasurePeer(flags, kMpiScript));
     }
   }
   std::map<std::string, Seconds> medians;
@@ -351,6 +357,37 @@ Result<std::map<std::string, Seconds>> MeasureAll(const Flags& flags) {
     }
   }
   return medians;
+}
+
+// Where the shell would find the program.
+bool IsProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    return access(name.c_str(), X_OK) == 0;
+  }
+  const char* const variable = std::getenv("PATH");
+  std::string_view path = variable == nullptr ? "" : variable;
+  while (!path.empty()) {
+    const std::string_view folder = path.substr(0, path.find(':'));
+    path.remove_prefix(std::min(path.size(), folder.size() + 1));
+    if (access(fmt::format("{}/{}", folder, name).c_str(), X_OK) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Before anything is measured, which takes minutes.
+Status CheckPeers(const Flags& flags) {
+  if (!IsProgram(flags.python)) {
+    return NotFound(fmt::format("--python: there is no program {}", Quoted(flags.python)));
+  }
+  for (const std::string_view script : {kGlooScript, kMpiScript}) {
+    const std::string path = fmt::format("{}/{}", flags.peer_folder, script);
+    if (access(path.c_str(), R_OK) != 0) {
+      return ErrnoStatus(errno, path, "read").With("--peer-folder");
+    }
+  }
+  return OkStatus();
 }
 
 Outcome BenchAllReduce(const Flags& flags) {
@@ -364,6 +401,11 @@ Outcome BenchAllReduce(const Flags& flags) {
       (flags.transport != "ucx" || flags.namespaces.size() != static_cast<size_t>(flags.workers))) {
     return Fail(ExitCode::kUsage,
                 InvalidArgument("--namespaces: one for each of --workers, with --transport ucx"));
+  }
+  if (flags.peers) {
+    if (Status status = CheckPeers(flags); !status.ok()) {
+      return Fail(ExitCode::kUsage, std::move(status));
+    }
   }
   const Result<std::map<std::string, Seconds>> rows = MeasureAll(flags);
   if (!rows.ok()) {
@@ -412,9 +454,11 @@ void AddBenchAllReduce(CLI::App& bench, Outcome& outcome) {
       ->check(InRange(1, 1000));
   command->add_flag("--peers", flags->peers, "Measure Gloo and Open MPI too");
   command->add_option("--python", flags->python, "A Python with PyTorch, for Gloo (python3)")
-      ->type_name("PROGRAM");
+      ->type_name("PROGRAM")
+      ->needs("--peers");
   command->add_option("--peer-folder", flags->peer_folder, "Their scripts (bench/peers)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->needs("--peers");
   command->add_flag("--json", flags->json, "One JSON object instead of a table");
   command->callback([flags, &outcome] { outcome = BenchAllReduce(*flags); });
 }

@@ -50,7 +50,8 @@ Result<Resolution> Resolve(const ClusterSourceFlags& flags) {
   source.ranks.port_base_given = flags.port_base.has_value();
   source.ranks.port_base = flags.port_base.value_or(source.ranks.port_base);
   LS_ASSIGN_OR_RETURN(source.hosts, ReadHosts(flags));
-  if (flags.cluster_file) {
+  // Both are an error, whatever the file is.
+  if (flags.cluster_file && !flags.spec) {
     LS_ASSIGN_OR_RETURN(source.file_text, ReadFile(*flags.cluster_file, kMaxFileBytes));
   }
   return cluster::ResolveCluster(cluster::CollectVariables(environ), source);

@@ -147,16 +147,23 @@ void AddLaunch(CLI::App& app, Outcome& outcome) {
       ->add_option("-n,--workers", flags->workers,
                    fmt::format("Workers, 1 to {}", cluster::kMaxLaunchTasks))
       ->type_name("N")
-      ->check(InRange(1, cluster::kMaxLaunchTasks))
-      ->required();
+      ->check(InRange(1, cluster::kMaxLaunchTasks));
   AddNumber(command, "--ps", flags->ps, 0, cluster::kMaxLaunchTasks,
             "Parameter servers besides; at most 1024 tasks in all");
   AddNumber(command, "--settle", flags->settle_seconds, 0.0, kMaxSeconds,
             "What the others have to notice a lost task and end");
   AddNumber(command, "--grace", flags->grace_seconds, 0.0, kMaxSeconds, "From SIGTERM to SIGKILL");
-  command->add_option("PROGRAM", flags->command, "The program and its arguments, behind --")
-      ->required();
-  command->callback([flags, &outcome] { outcome = LaunchTasks(*flags); });
+  command->add_option("PROGRAM", flags->command, "The program and its arguments, behind --");
+  command->callback([flags, &outcome] {
+    const char* const missing = flags->workers == 0      ? "-n"
+                                : flags->command.empty() ? "the program"
+                                                         : nullptr;
+    outcome = missing == nullptr
+                  ? LaunchTasks(*flags)
+                  : Fail(ExitCode::kUsage,
+                         InvalidArgument(fmt::format(
+                             "{} is missing: lockstep launch -n N -- PROGRAM ARGS...", missing)));
+  });
 }
 
 void AddServer(CLI::App& app, Outcome& outcome) {
@@ -171,7 +178,7 @@ void AddServer(CLI::App& app, Outcome& outcome) {
   AddNumber(command, "--timeout", flags->timeout_seconds, 0.0, kMaxSeconds,
             "To wait for the other tasks at the start and the end");
   AddNumber(command, "--heartbeat", flags->heartbeat_seconds, 0.01, kMaxSeconds,
-            "A task that is lost is known within twice as many");
+            "A task that is lost is known within twice as many; the chief's counts");
   command
       ->add_option("--transport", flags->transport,
                    fmt::format("How tensors travel: auto (the best that both ends have), shm, ucx "

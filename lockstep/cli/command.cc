@@ -21,6 +21,20 @@ ExitCode CodeOf(const Status& status) {
   }
 }
 
+ExitCode CodeOfStart(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kUnauthenticated:
+      return ExitCode::kUsage;
+    default:
+      return CodeOf(status);
+  }
+}
+
 void PrintOutput(std::string_view text) {
   // Not fmt::print, which throws what the stream keeps anyway.
   std::fwrite(text.data(), 1, text.size(), stdout);

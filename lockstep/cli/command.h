@@ -43,6 +43,10 @@ inline std::chrono::milliseconds Milliseconds(double seconds) {
 // The code for an error whose place says nothing more: peers by their codes, everything else 1.
 ExitCode CodeOf(const Status& status);
 
+// The code for an error that keeps a task out of its cluster: 3 if others are missing or failed, 2
+// if what this task or the others were told does not go together.
+ExitCode CodeOfStart(const Status& status);
+
 // To standard output. An error is kept by the stream, for the end of the program to report.
 void PrintOutput(std::string_view text);
 

@@ -10,7 +10,7 @@
 namespace lockstep::cli {
 
 struct LaunchFlags {
-  int workers = 1;
+  int workers = 0;  // Must be given.
   int ps = 0;
   double settle_seconds = 12;
   double grace_seconds = 10;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "lockstep/cli/standard_streams.h"
 #include "lockstep/cli/train.h"
 #include "lockstep/cli/usage.h"
+#include "lockstep/net/grpc/grpc_log.h"
 
 namespace {
 
@@ -199,14 +201,20 @@ void AddBenchCluster(CLI::App& bench, Outcome& outcome) {
   auto flags = std::make_shared<BenchClusterFlags>();
   CLI::App* command = bench.add_subcommand(
       "cluster", "Steps of trivial tensors between processes, each with a server");
-  command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc")
+  command->add_option("--links", flags->links, "Kinds of links: shm, ucx, grpc (all)")
+      ->type_name("LINK,LINK")
       ->delimiter(',')
       ->check(CLI::IsMember({"auto", "shm", "ucx", "grpc"}));
-  command->add_option("--tasks", flags->tasks, "Processes")->check(InRange(2, 20));
-  command->add_option("--steps", flags->steps, "Steps measured")->check(InRange(1, 1 << 24));
-  command->add_option("--warmup", flags->warmup, "Steps before")->check(InRange(0, 1 << 24));
-  command->add_option("--elements", flags->elements, "Elements of each tensor")
-      ->check(InRange(1, 1 << 28));
+  const auto add_count = [&](const std::string& name, auto& value, const std::string& help, int low,
+                             int high) {
+    command->add_option(name, value, fmt::format("{}, {} to {} ({})", help, low, high, value))
+        ->type_name("N")
+        ->check(InRange(low, high));
+  };
+  add_count("--tasks", flags->tasks, "Processes", 2, 20);
+  add_count("--steps", flags->steps, "Steps measured", 1, 1 << 24);
+  add_count("--warmup", flags->warmup, "Steps before", 0, 1 << 24);
+  add_count("--elements", flags->elements, "Elements of each tensor", 1, 1 << 28);
   command->add_flag("--json", flags->json, "One JSON object instead of a table");
   command->callback([flags, &outcome] { outcome = BenchCluster(*flags); });
 }
@@ -306,6 +314,10 @@ int main(int argc, char** argv) {
   if (const Status status = HoldStandardStreams(); !status.ok()) {
     PrintError(status);
     return static_cast<int>(ExitCode::kOther);
+  }
+  // Unless somebody looks for a fault in gRPC itself, with its own variables.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr && std::getenv("GRPC_TRACE") == nullptr) {
+    net::grpc_link::SilenceGrpcLog();
   }
   // Before anything else, so that a run can be stopped in order from its first moment on.
   std::optional<StopSignals> signals;

@@ -96,7 +96,7 @@ Outcome Serve(const ServerFlags& flags) {
   const Stopper stopper(signals, **server, timeout);
   Status status = (*server)->Start(Deadline::After(timeout));
   if (!status.ok()) {
-    return Fail(CodeOf(status), status);
+    return Fail(CodeOfStart(status), status);
   }
   fmt::print("serving {} as {}\n", (*server)->target(), here.task->ToString());
   std::fflush(stdout);

@@ -288,6 +288,16 @@ bool Address::unspecified() const {
   return (kind_ == Kind::kIpv4 && host_ == "0.0.0.0") || (kind_ == Kind::kIpv6 && host_ == "::");
 }
 
+Address Address::AsIpv4() const {
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string_view host = host_;
+  if (kind_ == Kind::kIpv6 && host.starts_with(kMapped) && host.find('.') != host.npos &&
+      host.find('%') == host.npos) {
+    return {Kind::kIpv4, std::string(host.substr(kMapped.size())), port_};
+  }
+  return *this;
+}
+
 bool Address::loopback() const {
   const std::string_view host = host_;
   switch (kind_) {

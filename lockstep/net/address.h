@@ -40,6 +40,10 @@ class Address {
   // 0.0.0.0 or [::]: every interface, no host.
   bool unspecified() const;
 
+  // The IPv4 address that an IPv6 address stands for (::ffff:10.0.0.1), else itself: both reach the
+  // same socket.
+  Address AsIpv4() const;
+
   // 127.0.0.0/8, ::1 (and the first inside the second, ::ffff:127.0.0.1), "localhost" and names
   // that end in ".localhost". Another name may still resolve to a loopback address.
   bool loopback() const;

@@ -166,5 +166,18 @@ TEST(AddressTest, OrderAndEquality) {
   EXPECT_LT(at("a:10"), at("b:1"));
 }
 
+TEST(AddressTest, AsIpv4) {
+  const auto plain = [](const std::string& text) {
+    return Address::Parse(text).value().AsIpv4().ToString();
+  };
+  EXPECT_EQ(plain("[::ffff:10.0.0.1]:1"), "10.0.0.1:1");
+  EXPECT_EQ(plain("[::ffff:a00:1]:1"), "10.0.0.1:1");
+  EXPECT_EQ(Address::Parse("[::ffff:10.0.0.1]:1").value().AsIpv4(),
+            Address::Parse("10.0.0.1:1").value());
+  for (const std::string other : {"10.0.0.1:1", "[::1]:1", "[fe80::ffff:1]:1", "a:1"}) {
+    EXPECT_EQ(plain(other), other);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::net

@@ -116,6 +116,8 @@ class CertsTest(ProgramCase):
     self.assertIn("ca.crt", self.error(2, "certs", "issue", "--ca", self.path("none"), "--name",
                                        "node", "--host", "a"))
     self.assertEqual(sorted(os.listdir(self.ca)), ["ca.crt", "ca.key"])
+    self.issue("node", "--host", "a", "--out", self.path("new", "folder"))
+    self.assertEqual(sorted(os.listdir(self.path("new", "folder"))), ["node.crt", "node.key"])
     self.assertIn("ca, issue", self.error(2, "certs"))
 
 

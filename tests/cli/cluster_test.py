@@ -130,6 +130,10 @@ class ErrorTest(ClusterCase):
     self.assertIn("there is no /job:worker/task:1",
                   fault('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}'))
     self.assertIn("repeated", fault('{"cluster": {}, "cluster": {}}'))
+    self.assertIn("TF_CONFIG: line 1, column 25 (byte 24): /job:worker/task:0: the address 0.0.0.0",
+                  fault('{"cluster": {"worker": ["0.0.0.0:1"]}}'))
+    self.assertIn("/job:worker/task:1 has the address 10.0.0.1:1, which /job:worker/task:0 has",
+                  fault('{"cluster": {"worker": ["[::ffff:10.0.0.1]:1", "10.0.0.1:1"]}}'))
 
   def test_slurm(self):
     env = {**SLURM, "SLURM_STEP_NODELIST": "n[1-999999999]"}
@@ -145,6 +149,8 @@ class ErrorTest(ClusterCase):
     self.assertIn("--port-base", self.error(2, "cluster", "--port-base", 70000))
     self.assertIn("--ps is given, but", self.error(2, "cluster", "--ps", 1))
     self.assertIn("give one", self.error(2, "cluster", "--hosts", "a", "--host-file", "b"))
+    self.assertIn("--spec and --cluster both",
+                  self.error(2, "cluster", "--spec", "worker|a:1", "--cluster", "nowhere.json"))
     self.assertIn("port 65536", self.error(2, "cluster", "--port-base", 65535, env=SLURM))
 
 

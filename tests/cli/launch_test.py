@@ -190,6 +190,18 @@ class OutputTest(LaunchCase):
     self.assertEqual(len(out.splitlines()), 6)
     self.assertTrue(out.endswith("\n"))
 
+  def test_a_line_longer_than_the_limit(self):
+    # 64 MiB and the rest as a line of its own; in seconds, not minutes.
+    begin = time.monotonic()
+    out, _ = self.launch("-n", 1, body="""
+        data = b"x" * 70000000
+        while data:
+          data = data[os.write(1, data[:1 << 20]):]
+        """)
+    self.assertLess(time.monotonic() - begin, 60)
+    self.assertEqual([len(line) for line in out.splitlines()],
+                     [len("[worker:0] ") + size for size in (64 << 20, 70000000 - (64 << 20))])
+
   def test_a_slow_reader_loses_nothing(self):
     process = self.start("-n", 1, body="""
         for i in range(300000):
@@ -306,8 +318,9 @@ class FailureTest(LaunchCase):
       self.assertRegex(done.stderr, rf"\Alockstep: {program}: cannot execute: {words}[^\n]*\n\Z")
 
   def test_flags(self):
-    self.assertIn("--workers", self.error(2, "launch", "--", "true"))
-    self.assertIn("PROGRAM", self.error(2, "launch", "-n", 1))
+    self.assertIn("-n is missing", self.error(2, "launch", "--", "true"))
+    self.assertIn("the program is missing: lockstep launch -n N -- PROGRAM",
+                  self.error(2, "launch", "-n", 1))
     self.assertIn("found '0', expected a whole number from 1 to 1024",
                   self.error(2, "launch", "-n", 0, "--", "true"))
     self.assertIn("1024", self.error(2, "launch", "-n", 1024, "--ps", 1, "--", "true"))

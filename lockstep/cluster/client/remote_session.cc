@@ -9,6 +9,7 @@
 #include "lockstep/cluster/internal/node_names.h"
 #include "lockstep/cluster/internal/rpc_channel.h"
 #include "lockstep/cluster/internal/rpc_master.h"
+#include "lockstep/cluster/security/credentials.h"
 #include "lockstep/graph/serialize.h"
 
 namespace lockstep::cluster {
@@ -28,6 +29,7 @@ Result<std::shared_ptr<MasterInterface>> Connect(const std::string& target,
   }
   LS_ASSIGN_OR_RETURN(const net::Address address,
                       net::Address::Parse(target.substr(kScheme.size())));
+  LS_TRY(CheckCredentials(security));
   LS_ASSIGN_OR_RETURN(
       std::shared_ptr<internal::RpcChannel> channel,
       internal::RpcChannel::Create({.address = address, .peer = {}, .security = security}));
@@ -293,6 +295,13 @@ Status RemoteSession::Reset(const std::string& target, const std::vector<std::st
                             const SecurityOptions& security, const Deadline& deadline) {
   LS_ASSIGN_OR_RETURN(const std::shared_ptr<MasterInterface> master, Connect(target, security));
   return master->Reset(containers, deadline);
+}
+
+Status RemoteSession::Reset(const Server& server, const std::vector<std::string>& containers,
+                            const Deadline& deadline) {
+  const std::shared_ptr<MasterInterface> master = server.master();
+  return master == nullptr ? FailedPrecondition("the server is not started")
+                           : master->Reset(containers, deadline);
 }
 
 }  // namespace lockstep::cluster

@@ -26,6 +26,8 @@
 namespace lockstep::cluster {
 
 struct RemoteSessionOptions {
+  // Device filters, container, seed and more: master_interface.h. Isolation, soft placement and
+  // its log are the server's business unless `config.server_defaults` is false.
   SessionConfig config = {};
   SecurityOptions security = {};
   // To connect, and for every task of the session to answer.
@@ -48,7 +50,8 @@ class RemoteSession {
  public:
   using FeedList = std::vector<std::pair<Value, Tensor>>;
 
-  // A signature that was prepared: no names travel with its runs.
+  // A signature that was prepared: no names travel with its runs. It refers to its session, which
+  // must outlive it.
   class Callable {
    public:
     // One tensor per feed of the signature.
@@ -92,7 +95,10 @@ class RemoteSession {
                                         const RunSettings& settings = {});
 
   // A step whose feeds and fetches come in several calls, as exec::Session does it; the settings'
-  // timeout is that of the whole run. It ends with the session, and when the graph grows.
+  // timeout is that of the whole run. Each value is fed and each fetched once: a second time is
+  // INVALID_ARGUMENT, and leaves the run as it was. The run ends with the last of what was
+  // announced, with its deadline, with the session, and when the graph grows; whoever has lost
+  // interest need not do anything: until then it holds tensors and nothing else.
   Result<uint64_t> PartialRunSetup(const std::vector<Value>& feeds,
                                    const std::vector<Value>& fetches,
                                    const std::vector<Node*>& targets = {},
@@ -102,7 +108,7 @@ class RemoteSession {
                                          const std::vector<Node*>& targets = {},
                                          const RunSettings& settings = {});
 
-  // Lives as long as the session.
+  // ReleaseCallable frees what the master keeps for it before the session ends.
   Result<Callable> MakeCallable(const std::vector<Value>& feeds, const std::vector<Value>& fetches,
                                 const std::vector<Node*>& targets = {});
   Status ReleaseCallable(const Callable& callable);
@@ -116,6 +122,9 @@ class RemoteSession {
   // the target sees, and closes its sessions; none named: all containers.
   static Status Reset(const std::string& target, const std::vector<std::string>& containers,
                       const SecurityOptions& security, const Deadline& deadline);
+  // The same by the server's own master.
+  static Status Reset(const Server& server, const std::vector<std::string>& containers,
+                      const Deadline& deadline);
 
  private:
   static Result<std::unique_ptr<RemoteSession>> Open(const Graph& graph,

@@ -126,6 +126,8 @@ TEST_F(RemoteSessionTest, VariablesOutliveTheClient) {
   EXPECT_EQ(session->Run({{x_, Batch(2)}}, {y_}).status().code(), StatusCode::kAborted);
   auto after = RemoteSession::Create(graph_, cluster_->server(0), Options()).value();
   EXPECT_EQ(after->Run({{x_, Batch(2)}}, {y_}).status().code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(RemoteSession::Reset(cluster_->server(0), {}, Soon()).ok());
+  EXPECT_EQ(after->Run({{x_, Batch(2)}}, {y_}).status().code(), StatusCode::kAborted);
 }
 
 TEST_F(RemoteSessionTest, IsolatedSessionsHaveTheirOwnVariables) {

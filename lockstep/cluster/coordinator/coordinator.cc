@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace lockstep::cluster {
 namespace {
@@ -21,17 +22,23 @@ double Seconds(Deadline::Clock::duration duration) {
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::Create(ClusterSpec cluster,
-                                                         std::chrono::milliseconds heartbeat) {
+                                                         std::chrono::milliseconds heartbeat,
+                                                         OnRefused on_refused) {
   if (heartbeat < std::chrono::milliseconds(1)) {
     return InvalidArgument("the heartbeat is at least 1 ms");
   }
   LS_ASSIGN_OR_RETURN(std::string fingerprint, cluster.Fingerprint());
-  return std::make_unique<Coordinator>(std::move(cluster), std::move(fingerprint), heartbeat);
+  return std::make_unique<Coordinator>(std::move(cluster), std::move(fingerprint), heartbeat,
+                                       std::move(on_refused));
 }
 
 Coordinator::Coordinator(ClusterSpec cluster, std::string fingerprint,
-                         std::chrono::milliseconds heartbeat)
-    : cluster_(std::move(cluster)), fingerprint_(std::move(fingerprint)), heartbeat_(heartbeat) {
+                         std::chrono::milliseconds heartbeat, OnRefused on_refused)
+    : cluster_(std::move(cluster)),
+      fingerprint_(std::move(fingerprint)),
+      heartbeat_(heartbeat),
+      on_refused_(std::move(on_refused)) {
+  stays_.resize(static_cast<size_t>(cluster_.size()));
   view_.members.resize(static_cast<size_t>(cluster_.size()));
   heard_.resize(static_cast<size_t>(cluster_.size()));
 }
@@ -66,6 +73,51 @@ Status Coordinator::CheckCluster(const Registration& registration) const {
 }
 
 Status Coordinator::Register(const Registration& registration, Time now) {
+  const Status status = Admit(registration, now);
+  if (!status.ok()) {
+    NoteRefusal(registration, status, now);
+  }
+  return status;
+}
+
+void Coordinator::NoteRefusal(const Registration& registration, const Status& why, Time now) {
+  // The number may be one of another description; without a name of ours it is nobody's refusal.
+  const Result<TaskId> id = TaskId::Parse(registration.name);
+  const std::optional<int> number = id.ok() ? cluster_.NumberOf(*id) : std::nullopt;
+  {
+    const MutexLock lock(mu_);
+    if (!number || !closed_.ok()) {
+      return;
+    }
+    const Refusal refusal = {registration.task.incarnation, now, why.message()};
+    const auto [known, is_new] = refused_.insert({*number, refusal});
+    const bool told = !is_new && known->second.incarnation == refusal.incarnation;
+    known->second = refusal;
+    if (told || !on_refused_) {
+      return;
+    }
+  }
+  on_refused_(fmt::format("{} is refused: {}", NameOf(*number), why.message()));
+}
+
+void Coordinator::NoteStranger(const std::string& peer, Time now) {
+  constexpr std::chrono::seconds kQuiet{1};
+  {
+    const MutexLock lock(mu_);
+    const bool tell = strangers_.count == 0 || now - strangers_.told >= kQuiet;
+    ++strangers_.count;
+    strangers_.last = peer;
+    strangers_.at = now;
+    if (!tell || !on_refused_) {
+      return;
+    }
+    strangers_.told = now;
+  }
+  on_refused_(
+      fmt::format("a caller at {} is refused: it does not know the secret of this job", peer));
+}
+
+Status Coordinator::Admit(const Registration& registration, Time now) {
   LS_TRY(CheckCluster(registration));
   Calls calls;
   {
@@ -81,6 +133,7 @@ Status Coordinator::Register(const Registration& registration, Time now) {
     heard_[static_cast<size_t>(number)] = now;
     if (!member.present()) {
       member.incarnation = registration.task.incarnation;
+      refused_.erase(number);
       Change(number, MemberState::kActive, OkStatus(), calls);
       AnswerGatherings(now, calls);
     }
@@ -130,6 +183,7 @@ Status Coordinator::Leave(const TaskStart& task, const Status& why, Time now) {
     barriers_.Fail(task.number, Unavailable(fmt::format("{} has left", NameOf(task.number))),
                    calls);
     Change(task.number, MemberState::kLeft, why, calls);
+    AnswerGatherings(Time::min(), calls);
   }
   Run(calls);
   return OkStatus();
@@ -145,9 +199,16 @@ void Coordinator::Change(int number, MemberState state, const Status& reason, Ca
   if (member.state == state) {
     return;
   }
+  Stay& stay = stays_[static_cast<size_t>(number)];
+  const bool was_present = member.present();
   member.state = state;
   member.reason = reason;
   ++view_.number;
+  if (member.present() && !was_present) {
+    stay.came = view_.number;
+  } else if (!member.present()) {
+    stay.left = view_.number;
+  }
   view_.job_over = IsOver();
   AnswerWatchers(Time::min(), calls);
 }
@@ -182,25 +243,70 @@ void Coordinator::AnswerWatchers(Time now, Calls& calls) {
   }
 }
 
-std::vector<int> Coordinator::Missing(const std::vector<int>& numbers) const {
+std::vector<int> Coordinator::Missing(const Gathering& gathering) const {
   std::vector<int> missing;
-  for (const int number : numbers) {
-    if (!view_.members[static_cast<size_t>(number)].present()) {
+  for (const int number : gathering.numbers) {
+    const Member& member = view_.members[static_cast<size_t>(number)];
+    const bool was_there = member.state == MemberState::kLeft &&
+                           stays_[static_cast<size_t>(number)].left > gathering.since;
+    if (!member.present() && !was_there) {
       missing.push_back(number);
     }
   }
   return missing;
 }
 
-void Coordinator::WaitForTasks(std::vector<int> numbers, const Deadline& deadline, Done done) {
+Status Coordinator::GaveUp(const Gathering& gathering) const {
+  for (const int number : gathering.numbers) {
+    const Member& member = view_.members[static_cast<size_t>(number)];
+    if (member.state == MemberState::kLeft && !member.reason.ok() &&
+        stays_[static_cast<size_t>(number)].left > gathering.since) {
+      return Unavailable(fmt::format("{} gave up: {}", NameOf(number), member.reason.ToString()));
+    }
+  }
+  return OkStatus();
+}
+
+std::string Coordinator::WhyMissing(const std::vector<int>& missing, Time now) const {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> reasons;
+  for (const int number : missing) {
+    const Member& member = view_.members[static_cast<size_t>(number)];
+    const auto refused = refused_.find(number);
+    if (reasons.size() == kShown) {
+      break;
+    }
+    if (refused != refused_.end()) {
+      reasons.push_back(fmt::format("{} was refused {:.2g} s ago: {}", NameOf(number),
+                                    Seconds(now - refused->second.at), refused->second.why));
+    } else if (member.state == MemberState::kLost) {
+      reasons.push_back(member.reason.message());
+    }
+  }
+  if (strangers_.count > 0) {
+    reasons.push_back(fmt::format("{} without the secret of this job, the last at {}, {:.2g} s ago",
+                                  strangers_.count == 1
+                                      ? "a caller was refused"
+                                      : fmt::format("{} callers were refused", strangers_.count),
+                                  strangers_.last, Seconds(now - strangers_.at)));
+  }
+  return reasons.empty() ? "" : fmt::format("; {}", fmt::join(reasons, "; "));
+}
+
+void Coordinator::WaitForTasks(const TaskStart& task, std::vector<int> numbers,
+                               const Deadline& deadline, Done done) {
   Calls calls;
   {
     const MutexLock lock(mu_);
-    const Status status = closed_.ok() ? CheckNumbers(numbers) : closed_;
+    Status status = closed_.ok() ? CheckNumbers(numbers) : closed_;
+    if (status.ok()) {
+      status = CheckNumbers({task.number});
+    }
     if (!status.ok()) {
       calls.push_back([done, status] { done(status); });
     } else {
-      gatherings_.push_back({std::move(numbers), deadline, std::move(done)});
+      gatherings_.push_back({stays_[static_cast<size_t>(task.number)].came, std::move(numbers),
+                             deadline, std::move(done)});
       AnswerGatherings(Time::min(), calls);
     }
   }
@@ -209,15 +315,16 @@ void Coordinator::WaitForTasks(std::vector<int> numbers, const Deadline& deadlin
 
 void Coordinator::AnswerGatherings(Time now, Calls& calls) {
   for (auto it = gatherings_.begin(); it != gatherings_.end();) {
-    const std::vector<int> missing = Missing(it->numbers);
-    if (!missing.empty() && it->deadline.when() > now) {
-      ++it;
-      continue;
-    }
-    Status status;
-    if (!missing.empty()) {
-      status = DeadlineExceeded(fmt::format("still waiting for {} of {} tasks: {}", missing.size(),
-                                            it->numbers.size(), ListTasks(cluster_, missing)));
+    const std::vector<int> missing = Missing(*it);
+    Status status = GaveUp(*it);
+    if (status.ok() && !missing.empty()) {
+      if (it->deadline.when() > now) {
+        ++it;
+        continue;
+      }
+      status = DeadlineExceeded(
+          fmt::format("still waiting for {} of {} tasks: {}{}", missing.size(), it->numbers.size(),
+                      ListTasks(cluster_, missing), WhyMissing(missing, now)));
     }
     calls.push_back([done = std::move(it->done), status] { done(status); });
     it = gatherings_.erase(it);

@@ -16,7 +16,9 @@ class CoordinatorTest : public ::testing::Test {
  protected:
   CoordinatorTest()
       : cluster_(ClusterSpec::Create({{"ps", {"a:1"}}, {"worker", {"b:1", "c:1"}}}).value()),
-        coordinator_(Coordinator::Create(cluster_, kHeartbeat).value()) {}
+        coordinator_(Coordinator::Create(cluster_, kHeartbeat, [this](const std::string& who) {
+                       told_.push_back(who);
+                     }).value()) {}
 
   // Milliseconds since the beginning of the test.
   Coordinator::Time At(int ms) const { return start_ + milliseconds(ms); }
@@ -44,6 +46,7 @@ class CoordinatorTest : public ::testing::Test {
   // part.
   const Coordinator::Time start_ = Deadline::Clock::now() + std::chrono::hours(1);
   const ClusterSpec cluster_;
+  std::vector<std::string> told_;
   const std::unique_ptr<Coordinator> coordinator_;
 };
 
@@ -99,8 +102,8 @@ TEST_F(CoordinatorTest, NamesAndNumbersMustAgree) {
 TEST_F(CoordinatorTest, WaitsForAllAndNamesTheMissing) {
   Outcome all;
   Outcome late;
-  coordinator_->WaitForTasks({0, 1, 2}, Until(900), all.Callback());
-  coordinator_->WaitForTasks({0, 1, 2}, Until(100), late.Callback());
+  coordinator_->WaitForTasks({1, 1}, {0, 1, 2}, Until(900), all.Callback());
+  coordinator_->WaitForTasks({1, 1}, {0, 1, 2}, Until(100), late.Callback());
   ASSERT_TRUE(coordinator_->Register(Of(1), At(10)).ok());
   coordinator_->Advance(At(100));
   ASSERT_TRUE(late.status.has_value());
@@ -111,6 +114,70 @@ TEST_F(CoordinatorTest, WaitsForAllAndNamesTheMissing) {
   RegisterAll(200);
   ASSERT_TRUE(all.status.has_value());
   EXPECT_TRUE(all.status->ok());
+}
+
+TEST_F(CoordinatorTest, WhoWasRefusedIsToldAndNamedAtTheDeadline) {
+  const ClusterSpec other =
+      ClusterSpec::Create({{"ps", {"a:1"}}, {"worker", {"b:1", "d:1"}}}).value();
+  Registration registration = Of(2, 7);
+  registration.fingerprint = other.Fingerprint().value();
+  registration.cluster = other.ToJson();
+  ASSERT_TRUE(coordinator_->Register(Of(0), At(0)).ok());
+  ASSERT_TRUE(coordinator_->Register(Of(1), At(0)).ok());
+  Outcome wait;
+  coordinator_->WaitForTasks({1, 1}, {0, 1, 2}, Until(1000), wait.Callback());
+  for (const int ms : {100, 200, 300}) {
+    EXPECT_FALSE(coordinator_->Register(registration, At(ms)).ok());
+    coordinator_->NoteStranger("10.0.0.9:40000", At(ms));
+  }
+  ASSERT_EQ(told_.size(), 2U) << "once for each";
+  EXPECT_EQ(told_[0].find("/job:worker/task:1 is refused: /job:worker/task:1 holds another"), 0U)
+      << told_[0];
+  EXPECT_EQ(told_[1].find("a caller at 10.0.0.9:40000 is refused"), 0U) << told_[1];
+  coordinator_->Advance(At(1000));
+  ASSERT_TRUE(wait.status.has_value());
+  EXPECT_EQ(wait.status->code(), StatusCode::kDeadlineExceeded);
+  const std::string& message = wait.status->message();
+  EXPECT_EQ(message.find("still waiting for 1 of 3 tasks: /job:worker/task:1; "
+                         "/job:worker/task:1 was refused 0.7 s ago: /job:worker/task:1 holds"),
+            0U)
+      << message;
+  EXPECT_NE(message.find("3 callers were refused without the secret of this job, the last at "
+                         "10.0.0.9:40000, 0.7 s ago"),
+            std::string::npos)
+      << message;
+  // Another start of it is news; one that is let in makes the refusal history.
+  registration.task.incarnation = 8;
+  EXPECT_FALSE(coordinator_->Register(registration, At(1001)).ok());
+  EXPECT_EQ(told_.size(), 3U);
+}
+
+TEST_F(CoordinatorTest, WhoCameAndLeftMeanwhileWasThere) {
+  RegisterAll(0);
+  ASSERT_TRUE(coordinator_->Leave({2, 1}, OkStatus(), At(1)).ok());
+  Outcome late;
+  coordinator_->WaitForTasks({1, 1}, {0, 1, 2}, Until(500), late.Callback());
+  ASSERT_TRUE(late.status.has_value()) << "waits for a task that is done";
+  EXPECT_TRUE(late.status->ok());
+  // To one that came later it is missing.
+  ASSERT_TRUE(coordinator_->Leave({0, 1}, OkStatus(), At(2)).ok());
+  ASSERT_TRUE(coordinator_->Register(Of(0, 2), At(3)).ok());
+  Outcome again;
+  coordinator_->WaitForTasks({0, 2}, {0, 1, 2}, Until(500), again.Callback());
+  EXPECT_FALSE(again.status.has_value());
+  ASSERT_TRUE(coordinator_->Register(Of(2, 2), At(4)).ok());
+  ASSERT_TRUE(again.status.has_value());
+  EXPECT_TRUE(again.status->ok());
+}
+
+TEST_F(CoordinatorTest, WhoGivesUpEndsTheWait) {
+  RegisterAll(0);
+  ASSERT_TRUE(coordinator_->Leave({0, 1}, NotFound("no data"), At(1)).ok());
+  Outcome late;
+  coordinator_->WaitForTasks({1, 1}, {0, 1, 2}, Until(500), late.Callback());
+  ASSERT_TRUE(late.status.has_value());
+  EXPECT_EQ(late.status->code(), StatusCode::kUnavailable);
+  EXPECT_EQ(late.status->message(), "/job:ps/task:0 gave up: NOT_FOUND: no data");
 }
 
 TEST_F(CoordinatorTest, SilentTasksAreLostAndEverybodyHears) {
@@ -288,8 +355,11 @@ TEST_F(CoordinatorTest, ClosedAnswersEverything) {
   std::optional<Status> value;
   std::optional<Status> watch;
   ASSERT_TRUE(coordinator_->Leave({1, 1}, OkStatus(), At(1)).ok());
-  coordinator_->WaitForTasks({1}, Until(1000), wait.Callback());
-  coordinator_->Barrier({0, 1}, "b", {0, 2}, Until(1000), barrier.Callback(), At(1));
+  // To one that came after it had left, it is missing.
+  ASSERT_TRUE(coordinator_->Leave({0, 1}, OkStatus(), At(1)).ok());
+  ASSERT_TRUE(coordinator_->Register(Of(0, 2), At(1)).ok());
+  coordinator_->WaitForTasks({0, 2}, {1}, Until(1000), wait.Callback());
+  coordinator_->Barrier({0, 2}, "b", {0, 2}, Until(1000), barrier.Callback(), At(1));
   coordinator_->Get("k", Until(1000),
                     [&](const Result<std::string>& result) { value = result.status(); });
   coordinator_->Watch(coordinator_->view().number, Until(1000),
@@ -299,7 +369,7 @@ TEST_F(CoordinatorTest, ClosedAnswersEverything) {
     ASSERT_TRUE(status.has_value());
     EXPECT_EQ(status->message(), "stopped");
   }
-  EXPECT_EQ(coordinator_->Heartbeat({0, 1}, At(2)).message(), "stopped");
+  EXPECT_EQ(coordinator_->Heartbeat({0, 2}, At(2)).message(), "stopped");
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ void AddMembership(RpcHandlers& handlers, const CoordinatorPtr& coordinator, uin
   AddHandler<wire::WaitForTasksRequest>(
       handlers, method::kWaitForTasks, coordinator,
       [](Coordinator& c, const wire::WaitForTasksRequest& request, const Reply& reply) {
-        c.WaitForTasks({request.numbers().begin(), request.numbers().end()},
+        c.WaitForTasks(StartOf(request.task()),
+                       {request.numbers().begin(), request.numbers().end()},
                        WaitOf(request.wait_ms()),
                        [reply](const Status& status) { FinishEmpty(reply, status); });
       });
@@ -129,9 +130,10 @@ void AddValues(RpcHandlers& handlers, const CoordinatorPtr& coordinator) {
 }  // namespace
 
 Result<std::unique_ptr<CoordinatorService>> CoordinatorService::Create(
-    const ClusterSpec& cluster, std::chrono::milliseconds heartbeat, uint64_t incarnation) {
+    const ClusterSpec& cluster, std::chrono::milliseconds heartbeat, uint64_t incarnation,
+    Coordinator::OnRefused on_refused) {
   LS_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator,
-                      Coordinator::Create(cluster, heartbeat));
+                      Coordinator::Create(cluster, heartbeat, std::move(on_refused)));
   return std::make_unique<CoordinatorService>(std::move(coordinator), incarnation);
 }
 

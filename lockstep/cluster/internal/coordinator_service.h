@@ -16,7 +16,8 @@ class CoordinatorService {
   // `incarnation` is that of the task that hosts it.
   static Result<std::unique_ptr<CoordinatorService>> Create(const ClusterSpec& cluster,
                                                             std::chrono::milliseconds heartbeat,
-                                                            uint64_t incarnation);
+                                                            uint64_t incarnation,
+                                                            Coordinator::OnRefused on_refused);
 
   CoordinatorService(std::shared_ptr<Coordinator> coordinator, uint64_t incarnation);
   CoordinatorService(const CoordinatorService&) = delete;
@@ -28,6 +29,8 @@ class CoordinatorService {
   void AddHandlers(RpcHandlers& handlers) const;
 
   Coordinator& coordinator() { return *coordinator_; }
+
+  std::shared_ptr<Coordinator> shared() const { return coordinator_; }
 
   // Ends every wait with `why`. The RPC server may be shut down after this.
   void Stop(const Status& why) LS_EXCLUDES(mu_);

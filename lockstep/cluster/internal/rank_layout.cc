@@ -78,15 +78,15 @@ const std::string* FindVariable(const Variables& variables, std::string_view nam
   return it == variables.end() ? nullptr : &it->second;
 }
 
-Result<int> IntVariable(const Variables& variables, std::string_view name, int max) {
+Result<int> IntVariable(const Variables& variables, std::string_view name, int max, int min) {
   const std::string* text = FindVariable(variables, name);
   if (text == nullptr) {
     return NotFound(fmt::format("{} is not set", name));
   }
   int64_t value = 0;
-  if (!WholeNumber(*text, max, value)) {
-    return InvalidArgument(
-        fmt::format("{} is {}, a whole number of 0 to {} is expected", name, Quoted(*text), max));
+  if (!WholeNumber(*text, max, value) || value < min) {
+    return InvalidArgument(fmt::format("{} is {}, a whole number of {} to {} is expected", name,
+                                       Quoted(*text), min, max));
   }
   return static_cast<int>(value);
 }

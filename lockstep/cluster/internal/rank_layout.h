@@ -31,9 +31,9 @@ Result<Resolution> FromRanks(const std::vector<std::string>& hosts,
                              const std::vector<RankPlace>& places, int rank,
                              const RankOptions& options);
 
-// The variable as a whole number of 0 to `max`; NOT_FOUND if it is not set, INVALID_ARGUMENT with
-// its name and value if it is something else.
-Result<int> IntVariable(const Variables& variables, std::string_view name, int max);
+// The variable as a whole number of `min` to `max`; NOT_FOUND if it is not set, INVALID_ARGUMENT
+// with its name and value if it is something else.
+Result<int> IntVariable(const Variables& variables, std::string_view name, int max, int min = 0);
 
 // Its value, or null.
 const std::string* FindVariable(const Variables& variables, std::string_view name);

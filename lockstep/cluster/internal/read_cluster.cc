@@ -47,7 +47,7 @@ class AddressBook {
   explicit AddressBook(const Document& document) : document_(document) {}
 
   Status Add(const net::Address& address, const TaskId& id, const Position& at) {
-    const auto [it, is_new] = seen_.emplace(address, id);
+    const auto [it, is_new] = seen_.emplace(address.AsIpv4(), id);
     if (!is_new) {
       return FaultAt(document_, at,
                      fmt::format("{} has the address {}, which {} has already", id.ToString(),
@@ -67,6 +67,10 @@ Status ReadJob(const Member& member, const Document& document, AddressBook& book
   const auto add = [&](int index, const Node& value) -> Status {
     const TaskId id{member.key, index};
     LS_ASSIGN_OR_RETURN(net::Address address, ReadAddress(value, id, document));
+    // Without a port is the business of who makes the cluster.
+    if (const Status good = CheckTaskAddress(id, address, net::PortZero::kAllowed); !good.ok()) {
+      return FaultAt(document, value.at, good.message());
+    }
     LS_TRY(book.Add(address, id, value.at));
     job.emplace(index, std::move(address));
     return OkStatus();
@@ -103,6 +107,20 @@ Status ReadJob(const Member& member, const Document& document, AddressBook& book
 }
 
 }  // namespace
+
+Status CheckTaskAddress(const TaskId& id, const net::Address& address, net::PortZero zero) {
+  if (address.unspecified()) {
+    return InvalidArgument(fmt::format(
+        "{}: the address {} names no host: others could not connect to it, and the task would "
+        "listen on every interface",
+        id.ToString(), address.ToString()));
+  }
+  if (address.port() == 0 && zero == net::PortZero::kRefused) {
+    return InvalidArgument(fmt::format("{}: the address {} has no port that others could use",
+                                       id.ToString(), address.ToString()));
+  }
+  return OkStatus();
+}
 
 std::string DidYouMeanRole(std::string_view name) {
   // What people call parameter servers; too far from "ps" for a distance of letters.

@@ -11,6 +11,9 @@
 
 namespace lockstep::cluster::internal {
 
+// Refuses an address that names no host, and one without a port unless it may have none.
+Status CheckTaskAddress(const TaskId& id, const net::Address& address, net::PortZero zero);
+
 // Which job names are good: any that a device name can hold, or TensorFlow's roles only.
 enum class JobNames { kAny, kRoles };
 

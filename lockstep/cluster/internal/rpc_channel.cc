@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <vector>
@@ -12,11 +13,14 @@
 #include "lockstep/cluster/internal/rpc_grpc.h"
 #include "lockstep/cluster/internal/rpc_sessions.h"
 #include "lockstep/cluster/internal/rpc_status.h"
+#include "lockstep/cluster/security/handshake.h"
 #include "lockstep/net/grpc/callback_threads.h"
 #include "lockstep/net/listen_point.h"
 
 namespace lockstep::cluster::internal {
 namespace {
+
+using std::chrono::milliseconds;
 
 // Numbered calls of one session.
 struct Session {
@@ -24,6 +28,13 @@ struct Session {
   std::string key;
   std::atomic<uint64_t> next_call{1};
 };
+
+// gRPC's "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to
+// connect to remote host: Connection refused" repeats what the message says; the end is the cause.
+std::string_view Cause(std::string_view text) {
+  return text.starts_with("failed to connect to all addresses") ? text.substr(text.rfind(": ") + 2)
+                                                                : text;
+}
 
 // One stream of frames to the server and back. Owns itself until OnDone.
 class Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -200,10 +211,7 @@ class GrpcChannel : public RpcChannel, public std::enable_shared_from_this<GrpcC
  public:
   GrpcChannel(const Options& options, std::string job_key,
               const std::shared_ptr<grpc::Channel>& channel)
-      : address_(options.address.ToString()),
-        peer_(options.peer),
-        job_key_(std::move(job_key)),
-        stub_(channel) {}
+      : options_(options), job_key_(std::move(job_key)), stub_(channel) {}
 
   std::shared_ptr<RpcPending> Start(std::string_view method, std::string body,
                                     const RpcOptions& options, RpcDone done) override {
@@ -213,7 +221,7 @@ class GrpcChannel : public RpcChannel, public std::enable_shared_from_this<GrpcC
     return pending;
   }
 
-  const std::string& peer() const override { return peer_; }
+  const std::string& peer() const override { return options_.peer; }
 
   const std::string& job_key() const { return job_key_; }
 
@@ -239,12 +247,19 @@ class GrpcChannel : public RpcChannel, public std::enable_shared_from_this<GrpcC
 
   // "/job:ps/task:0 (127.0.0.1:4000)".
   std::string Where() const {
-    return peer_.empty() ? address_ : fmt::format("{} ({})", peer_, address_);
+    const std::string address = options_.address.ToString();
+    return options_.peer.empty() ? address : fmt::format("{} ({})", options_.peer, address);
+  }
+
+ protected:
+  Status CheckHandshake(const Deadline& deadline) const override {
+    const Status status = TryHandshake(options_.address, options_.security, deadline);
+    return status.ok() ? status
+                       : Status(status.code(), fmt::format("{}: {}", Where(), status.message()));
   }
 
  private:
-  const std::string address_;
-  const std::string peer_;
+  const Options options_;
   const std::string job_key_;
   grpc::GenericStub stub_;
   Mutex mu_;
@@ -375,7 +390,7 @@ Status Pending::Describe(const grpc::Status& status) const {
       return Cancelled(fmt::format("the call of {} at {} was cancelled", name, where));
     case StatusCode::kUnavailable:
       return Unavailable(
-          fmt::format("{} cannot be reached for {}: {}", where, name, plain.message()));
+          fmt::format("{} cannot be reached for {}: {}", where, name, Cause(plain.message())));
     default:
       return Status(plain.code(), fmt::format("{} refused {}: {}", where, name, plain.message()));
   }
@@ -460,16 +475,42 @@ Result<std::string> RpcChannel::Call(std::string_view method, std::string body,
     std::optional<Result<std::string>> result;
   };
 
+  // How long a call waits before it is looked why, and again.
+  constexpr milliseconds kLook{500};
+  // The whole of one look.
+  constexpr milliseconds kLookTime{1000};
+  // So many in a row must say that waiting cannot help: the server of an older job may be there.
+  constexpr int kRefusals = 3;
+
   const auto waiting = std::make_shared<Waiting>();
-  Start(method, std::move(body), options, [waiting](Result<std::string> result) {
-    const MutexLock lock(waiting->mu);
-    waiting->result = std::move(result);
-    waiting->ended.NotifyOne();
-  });
+  const std::shared_ptr<RpcPending> pending =
+      Start(method, std::move(body), options, [waiting](Result<std::string> result) {
+        const MutexLock lock(waiting->mu);
+        waiting->result = std::move(result);
+        waiting->ended.NotifyOne();
+      });
+  bool look = options.wait_for_ready;
+  Status refused;
   const MutexLock lock(waiting->mu);
-  while (!waiting->result.has_value()) {
+  for (int refusals = 0; !waiting->result.has_value();) {
     // The call ends by its own deadline.
-    waiting->ended.WaitUntil(waiting->mu, Deadline::Infinite());
+    if (waiting->ended.WaitUntil(waiting->mu,
+                                 look ? Deadline::After(kLook) : Deadline::Infinite())) {
+      continue;
+    }
+    waiting->mu.Unlock();
+    const Status status = CheckHandshake(std::min(options.deadline, Deadline::After(kLookTime)));
+    refusals = status.code() == StatusCode::kUnauthenticated ? refusals + 1 : 0;
+    if (refusals == kRefusals) {
+      refused = status;
+      pending->Cancel();
+    }
+    waiting->mu.Lock();
+    // Once the ends agree, it is the call that takes its time.
+    look = !status.ok() && refused.ok();
+  }
+  if (!waiting->result->ok() && !refused.ok()) {
+    return refused;
   }
   return *std::move(waiting->result);
 }

@@ -35,7 +35,8 @@ class RpcPending {
 struct RpcOptions {
   Deadline deadline;
   // While nobody listens at the address, or when the connection breaks, wait and try again until
-  // the deadline instead of failing: only for calls that may run twice.
+  // the deadline instead of failing: only for calls that may run twice. Call, not Start, gives up
+  // with UNAUTHENTICATED where waiting cannot help, because one end refuses the other's TLS.
   bool wait_for_ready = false;
 };
 
@@ -59,6 +60,10 @@ class RpcChannel {
   Result<std::string> Call(std::string_view method, std::string body, const RpcOptions& options);
 
   virtual const std::string& peer() const = 0;
+
+ protected:
+  // UNAUTHENTICATED if one end refuses the other whatever is called.
+  virtual Status CheckHandshake(const Deadline& deadline) const = 0;
 };
 
 }  // namespace lockstep::cluster::internal

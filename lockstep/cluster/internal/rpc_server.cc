@@ -11,6 +11,7 @@
 #include "lockstep/cluster/internal/rpc_grpc.h"
 #include "lockstep/cluster/internal/rpc_sessions.h"
 #include "lockstep/cluster/internal/rpc_status.h"
+#include "lockstep/cluster/security/credentials.h"
 #include "lockstep/net/grpc/callback_threads.h"
 #include "lockstep/net/grpc/grpc_entrance.h"
 #include "lockstep/net/listen_point.h"
@@ -25,14 +26,31 @@ struct Shared {
   RpcSessions sessions;
   RpcHandlers handlers;
   uint64_t max_body_bytes = 0;
+  std::function<void(const std::string&)> on_stranger;
 };
+
+// gRPC's "ipv6:%5B::1%5D:4000" as this project writes addresses.
+std::string AddressOf(const grpc::GenericCallbackServerContext& context) {
+  std::string text = context.peer();
+  text.erase(0, text.find(':') + 1);
+  for (const auto& [code, plain] : {std::pair("%5B", "["), std::pair("%5D", "]")}) {
+    if (const size_t at = text.find(code); at != std::string::npos) {
+      text.replace(at, 3, plain);
+    }
+  }
+  return text;
+}
 
 // One call: reads frames until the last, runs the handler, writes the reply. Owns itself until
 // OnDone, which gRPC calls after Finish, whatever happened to the connection.
 class Call : public grpc::ServerGenericBidiReactor, public std::enable_shared_from_this<Call> {
  public:
-  Call(std::shared_ptr<Shared> shared, std::string method, Deadline deadline)
-      : shared_(std::move(shared)), method_(std::move(method)), deadline_(deadline) {}
+  // `context` lives until OnDone.
+  Call(std::shared_ptr<Shared> shared, const grpc::GenericCallbackServerContext& context)
+      : shared_(std::move(shared)),
+        context_(context),
+        method_(context.method()),
+        deadline_(FromSystemTime(context.deadline())) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -105,6 +123,7 @@ class Call : public grpc::ServerGenericBidiReactor, public std::enable_shared_fr
   }
 
   const std::shared_ptr<Shared> shared_;
+  const grpc::GenericCallbackServerContext& context_;
   const std::string method_;
   const Deadline deadline_;
   std::shared_ptr<Call> self_;
@@ -160,8 +179,12 @@ Status Call::Read() {
     return InvalidArgument("a reply where a call is expected");
   }
   if (method_ == kHelloMethod) {
-    LS_ASSIGN_OR_RETURN(std::string hello, shared_->sessions.Hello(parsed));
-    const grpc::Slice slice(hello);
+    const Result<std::string> hello = shared_->sessions.Hello(parsed);
+    if (hello.status().code() == StatusCode::kUnauthenticated && shared_->on_stranger) {
+      shared_->on_stranger(AddressOf(context_));
+    }
+    LS_TRY(hello.status());
+    const grpc::Slice slice(*hello);
     outgoing_ = grpc::ByteBuffer(&slice, 1);
     ended_.store(true);
     StartWriteAndFinish(&outgoing_, grpc::WriteOptions(), grpc::Status::OK);
@@ -237,8 +260,7 @@ class Service : public grpc::CallbackGenericService {
     if (door_ != nullptr && net::grpc_link::IsLink(*context)) {
       return net::grpc_link::Enter(*door_, context);
     }
-    auto call =
-        std::make_shared<Call>(shared_, context->method(), FromSystemTime(context->deadline()));
+    auto call = std::make_shared<Call>(shared_, *context);
     call->Begin();
     return call.get();
   }
@@ -279,10 +301,9 @@ class GrpcServer : public RpcServer {
     }
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
-      return Unavailable(fmt::format(
-          "{}: the server cannot start there (a certificate that cannot be read, or somebody took "
-          "the port at this moment)",
-          options.address.ToString()));
+      return Unavailable(
+          fmt::format("{}: the server cannot start there: somebody took the port at this moment",
+                      options.address.ToString()));
     }
     return OkStatus();
   }
@@ -307,11 +328,12 @@ class GrpcServer : public RpcServer {
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Start(Options options) {
   net::grpc_link::KeepCallbackThreads();
-  LS_TRY(CheckSecurity(options.security));
+  LS_TRY(CheckCredentials(options.security));
   LS_ASSIGN_OR_RETURN(std::string key, JobKey(options.security.job_secret));
   auto shared = std::make_shared<Shared>(std::move(key));
   shared->handlers = std::move(options.handlers);
   shared->max_body_bytes = options.max_body_bytes;
+  shared->on_stranger = std::move(options.on_stranger);
   auto server = std::make_unique<GrpcServer>(std::move(shared), options.door);
   LS_TRY(server->Listen(options));
   return std::unique_ptr<RpcServer>(std::move(server));

@@ -57,6 +57,8 @@ class RpcServer {
     // Data links come in at the same port, through this; null: none do. Must be closed before
     // Shutdown.
     std::shared_ptr<net::GrpcDoor> door = nullptr;
+    // Called with the address of a caller that does not know the job's secret; must not block.
+    std::function<void(const std::string&)> on_stranger = nullptr;
   };
 
   // Binds every address that the host's name stands for, and nothing else. Errors name the address:

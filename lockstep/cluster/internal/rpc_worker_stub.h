@@ -26,6 +26,9 @@ class RpcWorkerStub : public WorkerStub {
   Status DeleteSession(uint64_t session, const Deadline& deadline) override;
   Status RegisterGraph(const WorkerGraph& graph, const Deadline& deadline) override;
   Status Connect(const std::vector<TaskStart>& tasks, const Deadline& deadline) override;
+
+  Status LinkStatus() const override { return runs_->LinkStatus(number_); }
+
   void DeregisterGraph(uint64_t scope) override;
   std::function<void()> RunGraph(const WorkerRun& run, const std::vector<Tensor>& feeds,
                                  RunDone done) override;

@@ -23,6 +23,8 @@ class RunClient {
   // Waits for what is under way, which ends by its deadlines or with the transport.
   ~RunClient();
 
+  Status LinkStatus(int task) const { return transport_->peer_status(task); }
+
   // As WorkerStub::RunGraph; `task` must be linked.
   std::function<void()> Run(int task, const WorkerRun& run, const std::vector<Tensor>& feeds,
                             WorkerStub::RunDone done) LS_EXCLUDES(mu_);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <string>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/status.h"
 
 namespace lockstep::cluster {
@@ -13,7 +14,7 @@ namespace lockstep::cluster {
 class OutputQueue {
  public:
   // Writes to `fd`, which stays the caller's; `name` is for messages.
-  OutputQueue(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
+  OutputQueue(int fd, std::string name);
 
   void Add(std::string line);
 
@@ -31,6 +32,11 @@ class OutputQueue {
  private:
   int fd_;
   std::string name_;
+  // A pipe once more, in a form that does not make its writer wait; others that hold `fd_` do not
+  // see the difference. -1: there is none.
+  lockstep::internal::Descriptor pipe_;
+  // How much is written at once.
+  size_t at_once_;
   std::deque<std::string> lines_;
   // Of the first line, already written.
   size_t written_ = 0;

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -58,6 +60,20 @@ TEST(OutputQueueTest, LinesComeInOrderAndNoWriteBlocks) {
   }
   EXPECT_EQ(got, expected);
   EXPECT_TRUE(queue.status().ok());
+}
+
+TEST(OutputQueueTest, OneWriteFillsAPipe) {
+  Pipe pipe;
+  const int capacity = fcntl(pipe.write.get(), F_GETPIPE_SZ);
+  ASSERT_GT(capacity, PIPE_BUF);
+  OutputQueue queue(pipe.write.get(), "out");
+  queue.Add(std::string(1 << 20, 'y') + "\n");
+  queue.WriteSome();
+  int waiting = 0;
+  ASSERT_EQ(ioctl(pipe.read.get(), FIONREAD, &waiting), 0);
+  EXPECT_EQ(waiting, capacity);
+  // Nobody else sees a difference.
+  EXPECT_EQ(fcntl(pipe.write.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
 TEST(OutputQueueTest, NobodyReads) {

@@ -351,7 +351,11 @@ Result<std::vector<Tensor>> MasterSession::RunCut(const Cut& cut, const StepRequ
                                                   int64_t number) {
   LS_ASSIGN_OR_RETURN(const std::shared_ptr<Registered> registered,
                       Find(cut, request.feeds, request.deadline));
-  if (registered->linked_at != broken_links_) {
+  // A link that broke while nothing ran is made again before anything of the step begins.
+  const bool broken =
+      std::any_of(registered->shares.begin(), registered->shares.end(),
+                  [](const TaskShare& share) { return !share.stub->LinkStatus().ok(); });
+  if (broken || registered->linked_at != broken_links_) {
     LS_TRY(LinkAgain(*registered, request.deadline));
   }
   const WorkerRun run{.scope = registered->scope,

@@ -25,6 +25,10 @@ class WorkerStub {
   virtual Status RegisterGraph(const WorkerGraph& graph, const Deadline& deadline) = 0;
   // Makes data links to these tasks, which are asked for the other end at the same time.
   virtual Status Connect(const std::vector<TaskStart>& tasks, const Deadline& deadline) = 0;
+
+  // Why the data link over which it is asked to run is broken; OK if it is not known to be.
+  virtual Status LinkStatus() const { return OkStatus(); }
+
   // Without an answer.
   virtual void DeregisterGraph(uint64_t scope) = 0;
   // `done` is called exactly once; may block until then. What is returned, if anything, gives the

@@ -184,7 +184,7 @@ Result<Resolution> ResolveOpenMpi(const Variables& variables, const HostSlotsLis
                                   const RankOptions& options) {
   LS_ASSIGN_OR_RETURN(const int rank,
                       IntVariable(variables, "OMPI_COMM_WORLD_RANK", kMaxTasks - 1));
-  const Result<int> size = IntVariable(variables, "OMPI_COMM_WORLD_SIZE", kMaxTasks);
+  const Result<int> size = IntVariable(variables, "OMPI_COMM_WORLD_SIZE", kMaxTasks, 1);
   if (!size.ok()) {
     return size.status().With("OMPI_COMM_WORLD_RANK is set");
   }

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/quote.h"
+#include "lockstep/cluster/security/credentials.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -18,7 +20,6 @@ using lockstep::internal::Descriptor;
 
 constexpr mode_t kForAll = 0644;
 constexpr mode_t kForOwner = 0600;
-constexpr mode_t kFolder = 0755;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
 
 std::string PathOf(const std::string& folder, const std::string& name, std::string_view suffix) {
@@ -85,8 +86,10 @@ Status WriteCertificate(const std::string& folder, const std::string& name,
                         const CertificateAndKey& files) {
   LS_TRY(CheckName(name));
   LS_TRY(lockstep::internal::CheckPath(folder));
-  if (mkdir(folder.c_str(), kFolder) != 0 && errno != EEXIST) {
-    return ErrnoStatus(errno, folder, "create the folder");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return ErrnoStatus(error.value(), folder, "create the folder");
   }
   NewFile key(PathOf(folder, name, ".key"));
   NewFile certificate(PathOf(folder, name, ".crt"));
@@ -100,8 +103,11 @@ Status WriteCertificate(const std::string& folder, const std::string& name,
 
 Result<CertificateAndKey> ReadCertificate(const std::string& folder, const std::string& name) {
   CertificateAndKey files;
-  LS_ASSIGN_OR_RETURN(files.certificate, ReadFile(PathOf(folder, name, ".crt"), kMaxBytes));
-  LS_ASSIGN_OR_RETURN(files.key, ReadFile(PathOf(folder, name, ".key"), kMaxBytes));
+  const std::string certificate_path = PathOf(folder, name, ".crt");
+  const std::string key_path = PathOf(folder, name, ".key");
+  LS_ASSIGN_OR_RETURN(files.certificate, ReadFile(certificate_path, kMaxBytes));
+  LS_ASSIGN_OR_RETURN(files.key, ReadFile(key_path, kMaxBytes));
+  LS_TRY(CheckPair(files, {.certificate = certificate_path, .key = key_path}));
   return files;
 }
 

@@ -33,9 +33,23 @@ TEST(CertificateFilesTest, ModesWhateverTheUmask) {
     EXPECT_EQ(ModeOf(folder + "/" + name + ".key"), 0600U);
     EXPECT_EQ(ModeOf(folder + "/" + name + ".crt"), 0644U);
   }
+}
+
+TEST(CertificateFilesTest, WhatIsReadMustBelongTogether) {
+  const lockstep::testing::TempFolder temp;
+  const std::string& folder = temp.path();
+  const CertificateAndKey pair = MakeAuthority({}).value();
+  ASSERT_TRUE(WriteCertificate(folder, "a", pair).ok());
   const CertificateAndKey files = ReadCertificate(folder, "a").value();
-  EXPECT_EQ(files.certificate, "certificate");
-  EXPECT_EQ(files.key, "key");
+  EXPECT_EQ(files.certificate, pair.certificate);
+  EXPECT_EQ(files.key, pair.key);
+  ASSERT_TRUE(WriteCertificate(folder, "junk", {"certificate", "key"}).ok());
+  EXPECT_EQ(ReadCertificate(folder, "junk").status().message(),
+            folder + "/junk.crt: this is no certificate in PEM");
+  ASSERT_TRUE(
+      WriteCertificate(folder, "b", {pair.certificate, MakeAuthority({}).value().key}).ok());
+  EXPECT_EQ(ReadCertificate(folder, "b").status().message(),
+            folder + "/b.key is not the key of " + folder + "/b.crt");
 }
 
 TEST(CertificateFilesTest, NothingIsOverwrittenAndNothingIsLeftBehind) {
@@ -64,7 +78,8 @@ TEST(CertificateFilesTest, Names) {
         << name;
   }
   EXPECT_EQ(ReadCertificate(temp.path(), "nobody").status().code(), StatusCode::kNotFound);
-  EXPECT_FALSE(WriteCertificate(temp.path() + "/no/such", "a", {"c", "k"}).ok());
+  EXPECT_TRUE(WriteCertificate(temp.path() + "/new/folder", "a", {"c", "k"}).ok());
+  EXPECT_FALSE(WriteCertificate(temp.path() + "/new/folder/a.key/x", "a", {"c", "k"}).ok());
 }
 
 }  // namespace

@@ -10,80 +10,33 @@
 
 #include <array>
 #include <ctime>
-#include <memory>
 #include <set>
 
 #include "lockstep/base/quote.h"
+#include "lockstep/cluster/internal/openssl.h"
 #include "lockstep/net/address.h"
 
 namespace lockstep::cluster {
 namespace {
 
+using internal::Bio;
+using internal::Certificate;
+using internal::Key;
+using internal::OpenSslDeleter;
+using internal::OpenSslError;
+using internal::ParseCertificate;
+using internal::ParseKey;
+using internal::TextOf;
+using internal::TimeText;
+
+using Extension = std::unique_ptr<X509_EXTENSION, OpenSslDeleter<X509_EXTENSION_free>>;
+using BigNumber = std::unique_ptr<BIGNUM, OpenSslDeleter<BN_free>>;
+
 constexpr size_t kMaxName = 64;  // X.520's bound of a common name.
 constexpr size_t kMaxHosts = 10000;
-constexpr size_t kMaxPem = size_t{16} << 20;
 constexpr int kSerialBits = 127;
 // Clocks of other hosts may be late by that much.
 constexpr long kBackdateSeconds = -300;  // NOLINT(google-runtime-int): OpenSSL's type.
-
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Extension = std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>>;
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using BigNumber = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
-
-// What OpenSSL says about its last error.
-Status OpenSslError(std::string_view action) {
-  std::array<char, 256> text{};
-  ERR_error_string_n(ERR_get_error(), text.data(), text.size());
-  ERR_clear_error();
-  return Internal(fmt::format("cannot {}: {}", action, text.data()));
-}
-
-std::string TextOf(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);  // NOLINT(google-runtime-int)
-  return size > 0 ? std::string(data, static_cast<size_t>(size)) : std::string();
-}
-
-Bio ReadOnly(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
-// No password: a key that asks for one is refused instead of waiting at a terminal.
-int NoPassword(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) {
-  return -1;
-}
-
-Result<Certificate> ParseCertificate(const std::string& pem) {
-  const Bio bio = pem.size() <= kMaxPem ? ReadOnly(pem) : nullptr;
-  Certificate certificate(
-      bio == nullptr ? nullptr : PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr));
-  ERR_clear_error();
-  if (certificate == nullptr) {
-    return InvalidArgument("this is no certificate in PEM");
-  }
-  return certificate;
-}
-
-Result<Key> ParseKey(const std::string& pem) {
-  const Bio bio = pem.size() <= kMaxPem ? ReadOnly(pem) : nullptr;
-  Key key(bio == nullptr ? nullptr
-                         : PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
-  ERR_clear_error();
-  if (key == nullptr) {
-    return InvalidArgument("this is no private key in PEM without a password");
-  }
-  return key;
-}
 
 Status CheckOptions(const std::string& name, int days) {
   if (name.empty() || name.size() > kMaxName || HasControlCharacters(name)) {
@@ -175,15 +128,6 @@ Result<Key> MakeKey() {
     return OpenSslError("make a key");
   }
   return key;
-}
-
-std::string TimeText(const ASN1_TIME* time) {
-  std::tm parts{};
-  if (ASN1_TIME_to_tm(time, &parts) != 1) {
-    return "an unknown time";
-  }
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 // Can `authority` sign something that is valid as long as `certificate`?

@@ -24,7 +24,8 @@ struct SecurityFlags {
   bool insecure = false;
 };
 
-// INVALID_ARGUMENT for an empty secret and for a part of the certificates; the errors of reading.
+// INVALID_ARGUMENT for an empty secret and, by the names of the files, for certificates that cannot
+// work (credentials.h); the errors of reading.
 Result<SecurityOptions> ReadSecurity(const SecurityFlags& flags, const Variables& variables);
 
 }  // namespace lockstep::cluster

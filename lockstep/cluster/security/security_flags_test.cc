@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "lockstep/cluster/resolver/resolve.h"
+#include "lockstep/cluster/security/certificates.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -40,15 +41,17 @@ TEST(SecurityFlagsTest, FlagsWinOverVariables) {
   const Variables variables = CollectVariables(environment.data());
   EXPECT_EQ(variables.size(), 2U);
 
+  const CertificateAndKey authority = MakeAuthority({}).value();
+  const CertificateAndKey task = IssueCertificate(authority, {"task", {"a"}}).value();
   SecurityFlags flags;
-  flags.ca_file = WriteText("ca", "ca text");
-  flags.certificate_file = WriteText("cert", "certificate text");
-  flags.key_file = WriteText("key", "key text");
+  flags.ca_file = WriteText("ca", authority.certificate);
+  flags.certificate_file = WriteText("cert", task.certificate);
+  flags.key_file = WriteText("key", task.key);
   Result<SecurityOptions> security = ReadSecurity(flags, variables);
   ASSERT_TRUE(security.ok()) << security.status().ToString();
-  EXPECT_EQ(security->ca_certificates, "ca text");
-  EXPECT_EQ(security->certificate, "certificate text");
-  EXPECT_EQ(security->private_key, "key text");
+  EXPECT_EQ(security->ca_certificates, authority.certificate);
+  EXPECT_EQ(security->certificate, task.certificate);
+  EXPECT_EQ(security->private_key, task.key);
   EXPECT_EQ(security->job_secret, "from the environment");
 
   flags.secret_file = WriteText("secret", "from the file");
@@ -68,6 +71,12 @@ TEST(SecurityFlagsTest, WhatIsWrongIsNamed) {
       ReadSecurity({}, {{"LOCKSTEP_CERT_FILE", WriteText("cert", "text")}}).status();
   EXPECT_EQ(part.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(part.message(), HasSubstr("authority private key"));
+  const std::string path = WriteText("junk", "junk");
+  const Status junk = ReadSecurity({}, {{"LOCKSTEP_CA_FILE", path},
+                                        {"LOCKSTEP_CERT_FILE", path},
+                                        {"LOCKSTEP_KEY_FILE", path}})
+                          .status();
+  EXPECT_EQ(junk.message(), path + " (LOCKSTEP_CA_FILE): this is no certificate in PEM");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/cluster/internal/channel_cache.h"
@@ -15,6 +16,7 @@
 #include "lockstep/cluster/internal/task_threads.h"
 #include "lockstep/cluster/internal/worker_service.h"
 #include "lockstep/cluster/master/master.h"
+#include "lockstep/cluster/security/credentials.h"
 #include "lockstep/cluster/server/data_links.h"
 #include "lockstep/op/catalog.h"
 
@@ -27,6 +29,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds kDrain{2000};
 // What was sent over data links has this long to get on its way.
 constexpr milliseconds kFlush{1000};
+
+Status GaveUp(const TaskId& task, const Status& why) {
+  return Unavailable(fmt::format("{} gave up: {}", task.ToString(), why.ToString()));
+}
 
 }  // namespace
 
@@ -65,7 +71,7 @@ struct Server::Running {
     }
     client.reset();
     if (service != nullptr) {
-      service->Stop(Unavailable("the coordinator has stopped"));
+      service->Stop(why);
     }
     // Ends what waits for other tasks, and with it the calls that do.
     if (links != nullptr) {
@@ -86,7 +92,9 @@ struct Server::Running {
 };
 
 Result<std::unique_ptr<Server>> Server::Create(ServerDef def, ServerOptions options) {
-  LS_TRY(CheckSecurity(options.security));
+  LS_TRY(CheckCredentials(options.security));
+  LS_ASSIGN_OR_RETURN(const net::Address known, def.cluster().task_address(def.task()));
+  LS_TRY(CheckCertifiedHost(options.security, known).With(def.task().ToString()));
   if (options.heartbeat < milliseconds(10)) {
     return InvalidArgument(
         fmt::format("a heartbeat of {} ms, at least 10", options.heartbeat.count()));
@@ -168,17 +176,28 @@ Status Server::MakeServices(Running& running, uint64_t incarnation) const {
       op::Catalog(), stubs, transport->progress());
   running.threads = std::make_unique<internal::TaskThreads>();
   internal::RpcHandlers handlers;
+  std::function<void(const std::string&)> on_stranger;
   internal::AddWorkerHandlers(handlers, running.worker, running.runs, *running.threads);
   internal::AddMasterHandlers(handlers, running.master, *running.threads);
   if (def_.number() == coordinator_) {
-    LS_ASSIGN_OR_RETURN(running.service, internal::CoordinatorService::Create(
-                                             def_.cluster(), options_.heartbeat, incarnation));
+    const auto refused = [log = options_.log](const std::string& who) {
+      if (log != nullptr) {
+        log->Warning(who);
+      }
+    };
+    LS_ASSIGN_OR_RETURN(running.service,
+                        internal::CoordinatorService::Create(def_.cluster(), options_.heartbeat,
+                                                             incarnation, refused));
     running.service->AddHandlers(handlers);
+    on_stranger = [coordinator = running.service->shared()](const std::string& peer) {
+      coordinator->NoteStranger(peer, Deadline::Clock::now());
+    };
   }
   LS_ASSIGN_OR_RETURN(running.rpc, internal::RpcServer::Start({.address = def_.address(),
                                                                .security = options_.security,
                                                                .handlers = std::move(handlers),
-                                                               .door = running.door}));
+                                                               .door = running.door,
+                                                               .on_stranger = on_stranger}));
   // Behind a port mapping, others know this task by the address in the cluster.
   LS_ASSIGN_OR_RETURN(net::Address known, def_.cluster().task_address(def_.task()));
   running.door->Open((known.port() == 0 ? known.WithPort(running.rpc->port()) : known).ToString());
@@ -216,7 +235,12 @@ Status Server::StartLocked(const Deadline& deadline) {
     incarnation_ = incarnation;
   }
   LS_TRY(running->client->Register(deadline));
-  LS_TRY(running->client->WaitForTasks(def_.VisibleTasks(), deadline));
+  if (const Status status = running->client->WaitForTasks(def_.VisibleTasks(), deadline);
+      !status.ok()) {
+    // Who waits too is told why it waits in vain.
+    running->Shutdown(GaveUp(def_.task(), status));
+    return status;
+  }
   if (options_.log != nullptr) {
     options_.log->Info(fmt::format("{} serves at {}, and every task is there",
                                    def_.task().ToString(),
@@ -239,13 +263,14 @@ void Server::OnView(const MembershipView& view) {
   std::string lost;
   std::shared_ptr<Running> running;
   std::map<int, Status> lost_tasks;
+  MembershipView before;
   {
     const MutexLock lock(mu_);
     running = running_;
     if (view.number <= view_.number && view_.number != 0) {
       return;
     }
-    view_ = view;
+    before = std::exchange(view_, view);
     Status failure;
     Status gave_up;
     for (const int number : def_.VisibleTasks()) {
@@ -255,9 +280,7 @@ void Server::OnView(const MembershipView& view) {
         failure = failure.ok() ? member.reason : failure;
       }
       if (member.state == MemberState::kLeft && !member.reason.ok() && gave_up.ok()) {
-        gave_up = Unavailable(fmt::format(
-            "{} gave up: {}", def_.cluster().tasks()[static_cast<size_t>(number)].id.ToString(),
-            member.reason.ToString()));
+        gave_up = GaveUp(def_.cluster().tasks()[static_cast<size_t>(number)].id, member.reason);
       }
     }
     // Who is lost is the cause, who gave up mostly a consequence.
@@ -281,6 +304,23 @@ void Server::OnView(const MembershipView& view) {
   }
   if (!lost.empty() && options_.log != nullptr) {
     options_.log->Warning(lost);
+  }
+  LogChanges(before, view);
+}
+
+void Server::LogChanges(const MembershipView& before, const MembershipView& now) const {
+  if (def_.number() != coordinator_ || options_.log == nullptr) {
+    return;
+  }
+  for (size_t i = 0; i < now.members.size(); ++i) {
+    const MemberState was = before.members[i].state;
+    const Member& member = now.members[i];
+    const std::string name = def_.cluster().tasks()[i].id.ToString();
+    if (member.state == MemberState::kLeft && was != MemberState::kLeft && member.reason.ok()) {
+      options_.log->Info(fmt::format("{} has left the job", name));
+    } else if (member.present() && (was == MemberState::kLeft || was == MemberState::kLost)) {
+      options_.log->Info(fmt::format("{} is back", name));
+    }
   }
 }
 
@@ -437,7 +477,9 @@ Status Server::Stop(const Deadline& deadline, const Status& outcome) {
     state_ = State::kStopped;
     changed_.NotifyAll();
   }
-  running->Shutdown(Unavailable(fmt::format("{} has stopped", def_.task().ToString())));
+  running->Shutdown(outcome.ok()
+                        ? Unavailable(fmt::format("{} has stopped", def_.task().ToString()))
+                        : GaveUp(def_.task(), outcome));
   return status.With(def_.task().ToString());
 }
 

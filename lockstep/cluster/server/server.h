@@ -111,6 +111,8 @@ class Server {
   Status Connect(Running& running, uint64_t incarnation);
   Status AwaitOthers(Running& running, const Deadline& deadline) const;
   void OnView(const MembershipView& view);
+  // Of the coordinator's host: who left, and who came back.
+  void LogChanges(const MembershipView& before, const MembershipView& now) const;
   void OnFailure(const Status& why);
   std::vector<int> StillActive(const MembershipView& view) const;
   // All that this task sees; none if the view lacks one of them.

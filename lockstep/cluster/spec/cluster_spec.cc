@@ -17,20 +17,6 @@ bool IsDense(const ClusterSpec::SparseJob& job) {
   return job.empty() || job.rbegin()->first == static_cast<int>(job.size()) - 1;
 }
 
-Status CheckAddress(const TaskId& id, const net::Address& address, net::PortZero zero) {
-  if (address.unspecified()) {
-    return InvalidArgument(fmt::format(
-        "{}: the address {} names no host: others could not connect to it, and the task would "
-        "listen on every interface",
-        id.ToString(), address.ToString()));
-  }
-  if (address.port() == 0 && zero == net::PortZero::kRefused) {
-    return InvalidArgument(fmt::format("{}: the address {} has no port that others could use",
-                                       id.ToString(), address.ToString()));
-  }
-  return OkStatus();
-}
-
 std::string AddressList(const ClusterSpec::SparseJob& job) {
   const bool dense = IsDense(job);
   std::string text(1, dense ? '[' : '{');
@@ -63,8 +49,8 @@ Result<ClusterSpec> ClusterSpec::FromJobs(Jobs jobs, net::PortZero zero) {
                         "to {}",
                         name, index, kMaxTasks - 1));
       }
-      LS_TRY(CheckAddress(id, address, zero));
-      const auto [it, is_new] = seen.emplace(address, id);
+      LS_TRY(internal::CheckTaskAddress(id, address, zero));
+      const auto [it, is_new] = seen.emplace(address.AsIpv4(), id);
       if (!is_new && address.port() != 0) {
         return InvalidArgument(fmt::format("{} and {} have the same address {}",
                                            it->second.ToString(), id.ToString(),
