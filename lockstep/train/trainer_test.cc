@@ -468,7 +468,7 @@ TEST_F(TrainerTest, ALossOfTheTestDataThatIsNotFiniteIsAnError) {
   options_.steps = 1;
   options_.optimizer.learning_rate = 3e38;
   const std::string error = Error();
-  EXPECT_THAT(error, HasSubstr("on the test data after 1 steps: the learning rate 3e+38 may be"));
+  EXPECT_THAT(error, HasSubstr("on the test data after 1 step: the learning rate 3e+38 may be"));
   EXPECT_EQ(progress_.steps.size(), 1U);
 }
 
