@@ -103,7 +103,7 @@ Outcome WorkerTask::Start(const TrainPlace& place, const JobFlags& flags,
     status = made->server_->LinkTasks(deadline);
   }
   if (!status.ok()) {
-    const ExitCode code = CodeOf(status);
+    const ExitCode code = CodeOfStart(status);
     return Fail(code, std::move(status));
   }
   task = std::move(made);
