@@ -25,7 +25,7 @@ Outcome LaunchTraining(const TrainFlags& flags, const TrainPlace& place) {
   // Twice the heartbeat, within which a lost worker is known to the others, and time to end.
   options.settle = Milliseconds(2 * config.heartbeat + 2);
   // A worker that is told to stop first ends its step, and saves.
-  options.grace = Milliseconds(config.step_timeout);
+  options.stop_grace = Milliseconds(config.step_timeout);
   return LaunchWithSecret(std::move(options));
 }
 

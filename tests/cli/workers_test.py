@@ -187,6 +187,21 @@ class WorkersTest(ProgramCase):
     self.assertIn("was ended by signal 9", errors)
     self.assertEqual([pid for pid in workers if os.path.exists(f"/proc/{pid}")], [])
 
+  def test_a_stopped_worker_of_the_launcher(self):
+    process = subprocess.Popen(
+        self.command("train", SOFTMAX, "--epochs", 10000, "--workers", 3, "--set",
+                     "cluster.heartbeat=0.5"), cwd=ROOT, env=self.environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    self.addCleanup(process.kill)
+    while "epoch" not in (line := process.stdout.readline()):
+      self.assertNotEqual(line, "")
+    workers = self.descendants(process.pid)
+    os.kill(workers[-1], signal.SIGSTOP)
+    _, errors = process.communicate(timeout=60)
+    self.assertEqual(process.returncode, 3, errors)
+    self.assertIn("/job:worker/task:2 is lost", errors)
+    self.assertEqual([pid for pid in workers if os.path.exists(f"/proc/{pid}")], [])
+
   def descendants(self, pid):
     """The processes below this one that have no children, in order of their start."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:

@@ -258,7 +258,10 @@ class Supervisor {
     }
     interrupted_ = true;
     SignalTasks(number == SIGHUP ? SIGTERM : number);
-    Enter(Stage::kTerminating, Deadline::After(options_.grace));
+    // What is left after a failure has nothing to finish.
+    const bool failing = failed_ != nullptr;
+    Enter(Stage::kTerminating,
+          Deadline::After(failing ? options_.grace : options_.stop_grace.value_or(options_.grace)));
   }
 
   void SignalTasks(int number) {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,10 @@ struct LaunchOptions {
   std::vector<std::string> environment;
   // More than twice the heartbeat of servers, within which they know of a lost peer.
   std::chrono::milliseconds settle{12000};
+  // From SIGTERM to SIGKILL, when a task has failed; and when this process was told to stop, the
+  // same if nothing.
   std::chrono::milliseconds grace{10000};
+  std::optional<std::chrono::milliseconds> stop_grace = std::nullopt;
 };
 
 // Exit codes of the program (docs/errors.md); a task's own code is passed on.
