@@ -373,6 +373,8 @@ void UcxLink::Close() {
     worker_->ProgressOnce();
   }
   finished_.clear();
+  // What has arrived for other links meanwhile has used up the event that would tell of it.
+  worker_->reactor().Wake();
 }
 
 }  // namespace lockstep::net::ucx
