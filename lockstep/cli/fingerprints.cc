@@ -1,6 +1,9 @@
 #include "lockstep/cli/fingerprints.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/train/fingerprint.h"
 
@@ -37,6 +40,21 @@ Result<std::string> RunFingerprint(const Job& job) {
   facts.threads_per_device = job.threads_per_device;
   facts.local_sgd = job.strategy_name == kLocalSgd;
   return train::MakeFingerprint(config, facts);
+}
+
+Result<std::string> WorkerFingerprint(const Job& job) {
+  LS_ASSIGN_OR_RETURN(const std::string run, RunFingerprint(job));
+  nlohmann::json fields = nlohmann::json::parse(run);
+  const train::TrainConfig& train = job.config.train;
+  const train::ClusterConfig& cluster = job.config.cluster;
+  fields["train.steps"] = fmt::format("{}", train.steps);
+  fields["train.epochs"] = fmt::format("{}", train.epochs);
+  fields["train.eval_batch"] = fmt::format("{}", train.eval_batch);
+  fields["train.check_replicas"] = fmt::format("{}", train.check_replicas);
+  fields["test samples"] = fmt::format("{}", job.dataset.test.size());
+  fields["cluster.algorithm"] = cluster.algorithm;
+  fields["cluster.bucket_bytes"] = fmt::format("{}", cluster.bucket_bytes);
+  return fields.dump();
 }
 
 }  // namespace lockstep::cli

@@ -209,7 +209,7 @@ Outcome PrepareRun(const TrainPlace& place, TrainFlags& flags, const StopSignals
     }
   }
   if (outcome.status.ok() && is_worker) {
-    const Result<std::string> fingerprint = RunFingerprint(job);
+    const Result<std::string> fingerprint = WorkerFingerprint(job);
     outcome = fingerprint.ok() ? task->Meet(*fingerprint, job.parts(), signals)
                                : Fail(ExitCode::kUsage, fingerprint.status());
   }
@@ -285,6 +285,7 @@ Outcome Train(const TrainFlags& flags, std::optional<StopSignals>& signals) {
   Outcome outcome =
       TrainHere(place, place.is_chief() ? flags : WithoutOutputs(flags), *signals, task);
   if (task != nullptr) {
+    outcome.status = task->Cause(std::move(outcome.status));
     if (const Status left = task->Leave(outcome.status); !left.ok() && outcome.status.ok()) {
       PrintWarning(fmt::format("this task is done, but {}", left.message()));
     }

@@ -154,6 +154,12 @@ Outcome WorkerTask::Meet(const std::string& fingerprint, int parts, const StopSi
   return Done();
 }
 
+Status WorkerTask::Cause(Status status) const {
+  // Who gives up tells the coordinator before it closes its links.
+  const Status reason = server_->failure();
+  return status.code() == StatusCode::kUnavailable && !reason.ok() ? reason : status;
+}
+
 Status WorkerTask::Leave(const Status& outcome) {
   if (group_ != nullptr && !outcome.ok()) {
     group_->Abort(outcome);

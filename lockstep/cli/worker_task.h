@@ -40,6 +40,9 @@ class WorkerTask {
 
   train::Workers& workers() { return *workers_; }
 
+  // The error itself, or where it says only that another task has gone, why that one did.
+  Status Cause(Status status) const;
+
   // Says to the others that this task is done, or why it gave up. The chief waits for them.
   Status Leave(const Status& outcome);
 

@@ -158,7 +158,16 @@ class WorkersTest(ProgramCase):
     self.assertIn("/job:worker/task:1 would train something else than the chief: "
                   "optimizer.learning_rate is", ends[1][2])
     self.assertEqual(ends[0][0], 3, ends)
-    self.assertRegex(ends[0][2], r"\Alockstep: [^\n]*/job:worker/task:1[^\n]*\n\Z")
+    self.assertRegex(ends[0][2], r"\Alockstep: /job:worker/task:1 gave up: [^\n]*learning_rate is "
+                     r"[^\n]*\n\Z")
+
+  def test_tasks_with_other_limits_are_refused_too(self):
+    for key, args in (("train.steps", ("--steps", 9)),
+                      ("train.eval_batch", ("--set", "train.eval_batch=100")),
+                      ("cluster.bucket_bytes", ("--set", "cluster.bucket_bytes=64"))):
+      ends = self.ends(self.start_tasks(2, SOFTMAX, "--steps", 5, arguments={1: args}))
+      self.assertEqual([end[0] for end in ends], [3, 2], ends)
+      self.assertIn(f"{key} is", ends[1][2])
 
   def test_a_killed_worker_is_named(self):
     tasks = self.start_tasks(3, SOFTMAX, "--epochs", 10000, "--set", "cluster.heartbeat=1")
