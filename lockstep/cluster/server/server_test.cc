@@ -264,7 +264,7 @@ TEST(ServerTest, ACrowdFormsACluster) {
   const Status status = cluster.Start(Soon());
   const double elapsed = std::chrono::duration<double>(Deadline::Clock::now() - begin).count();
   ASSERT_TRUE(status.ok()) << status.ToString();
-  RecordProperty("elapsed", std::to_string(elapsed));
+  RecordProperty("seconds", std::to_string(elapsed));
   std::printf("%d tasks form a cluster in %.2f s\n", kTasks, elapsed);
   EXPECT_LT(elapsed, kCrowdSeconds);
   EXPECT_TRUE(cluster.Stop(Soon()).ok());
