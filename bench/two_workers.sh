@@ -31,17 +31,16 @@ import statistics
 import sys
 
 
-def step(name):
-  """The median over the rounds of the milliseconds of a step."""
+def rate(name):
+  """The median over the rounds of the samples a second."""
   found = []
   for turn in (1, 2, 3):
     with open(f"{sys.argv[1]}/{name}-{turn}.json", encoding="utf-8") as file:
-      found.append(json.load(file)["step_ms_p50"])
+      found.append(json.load(file)["examples_per_second"])
   return statistics.median(found)
 
 
-a, b, together = (step(name) for name in ("apart-0", "apart-1", "together"))
-share = 2 / together / (1 / a + 1 / b)
-print(f"apart {a:.1f} and {b:.1f} ms, together {together:.1f} ms a step: {share:.2f} of the "
-      f"samples/s of the two apart, {max(a, b) / together:.2f} of twice the slower one's")
+a, b, together = (rate(name) for name in ("apart-0", "apart-1", "together"))
+print(f"apart {a:.1f} and {b:.1f} samples/s, together {together:.1f}: {together / (a + b):.2f} of "
+      f"the two apart, {together / (2 * min(a, b)):.2f} of twice the slower one")
 P
