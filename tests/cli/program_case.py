@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -42,6 +43,19 @@ class ProgramCase(unittest.TestCase):
     """Nothing of the machine's cluster; OpenMP without threads that the program did not ask for."""
     kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     return {**kept, "OMP_NUM_THREADS": "1", **extra}
+
+  def start_process(self, command, env=None):
+    """Starts it in the repository's root; it ends with the test."""
+    process = subprocess.Popen(command, cwd=ROOT, env=self.environment(**(env or {})), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    self.addCleanup(self.end_process, process)
+    return process
+
+  @staticmethod
+  def end_process(process):
+    if process.poll() is None:
+      process.kill()
+    process.communicate()
 
   def run_program(self, *args, code=0, env=None, warning=None):
     """Runs it to its end, which must be `code`. An error must be one line on standard error.
@@ -108,6 +122,17 @@ class ProgramCase(unittest.TestCase):
     folder = self.path("mnist")
     shutil.copytree(os.path.join(ROOT, "data", "mnist"), folder)
     return folder
+
+
+def free_ports(count):
+  """Ports of the loopback address that nobody listens at now."""
+  sockets = [socket.socket() for _ in range(count)]
+  for sock in sockets:
+    sock.bind(("127.0.0.1", 0))
+  ports = [sock.getsockname()[1] for sock in sockets]
+  for sock in sockets:
+    sock.close()
+  return ports
 
 
 def test_labels():

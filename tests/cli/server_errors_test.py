@@ -4,11 +4,10 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
 
 import program_case
-from program_case import ROOT, ProgramCase, main
+from program_case import ProgramCase, free_ports, main
 
 # Far below --timeout, and far above what a refusal takes.
 SOON_SECONDS = 30
@@ -18,12 +17,7 @@ class ServerErrorsCase(ProgramCase):
 
   def setUp(self):
     super().setUp()
-    sockets = [socket.socket() for _ in range(2)]
-    for sock in sockets:
-      sock.bind(("127.0.0.1", 0))
-    self.ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-      sock.close()
+    self.ports = free_ports(2)
 
   def spec(self, *ports):
     return "worker|" + ";".join(f"127.0.0.1:{port}" for port in ports or self.ports)
@@ -31,16 +25,7 @@ class ServerErrorsCase(ProgramCase):
   def start(self, task, *flags, spec=None, env=None, timeout=60):
     command = self.command("server", "--spec", spec or self.spec(), "--job", "worker", "--task",
                            task, "--timeout", timeout, *flags)
-    process = subprocess.Popen(command, cwd=ROOT, env=self.environment(**(env or {})), text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    self.addCleanup(self.end, process)
-    return process
-
-  @staticmethod
-  def end(process):
-    if process.poll() is None:
-      process.kill()
-    process.communicate()
+    return self.start_process(command, env)
 
   def finish(self, process):
     return process.communicate(timeout=program_case.DEADLINE_SECONDS)

@@ -2,43 +2,22 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import unittest
 
 import program_case
-from program_case import ROOT, ProgramCase
+from program_case import ROOT, ProgramCase, free_ports
 
 # The example's heartbeat is 2 s: a lost task is known to all within twice that.
 LIMIT_SECONDS = 4.0
-
-
-def free_ports(count):
-  sockets = [socket.socket() for _ in range(count)]
-  for sock in sockets:
-    sock.bind(("127.0.0.1", 0))
-  ports = [sock.getsockname()[1] for sock in sockets]
-  for sock in sockets:
-    sock.close()
-  return ports
 
 
 class ServerTest(ProgramCase):
   example = None
 
   def start(self, *command):
-    process = subprocess.Popen(command, cwd=ROOT, env=self.environment(), text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    self.addCleanup(self.end, process)
-    return process
-
-  @staticmethod
-  def end(process):
-    if process.poll() is None:
-      process.kill()
-    process.communicate()
+    return self.start_process(command)
 
   def start_example(self, steps, workers=3):
     addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(workers))

@@ -3,23 +3,11 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 
-from program_case import CNN, ROOT, SHA256, SOFTMAX, ProgramCase, main
-
-
-def free_ports(count):
-  """Ports of the loopback address that nobody listens at now."""
-  sockets = [socket.socket() for _ in range(count)]
-  for sock in sockets:
-    sock.bind(("127.0.0.1", 0))
-  ports = [sock.getsockname()[1] for sock in sockets]
-  for sock in sockets:
-    sock.close()
-  return ports
+from program_case import CNN, ROOT, SHA256, SOFTMAX, ProgramCase, free_ports, main
 
 
 class WorkersTest(ProgramCase):
@@ -126,12 +114,9 @@ class WorkersTest(ProgramCase):
     for index in range(count):
       config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
       more = (arguments or {}).get(index, ())
-      task = subprocess.Popen(
-          self.command("train", *args, *more), cwd=ROOT, stdout=subprocess.PIPE,
-          stderr=subprocess.PIPE, text=True,
-          env=self.environment(TF_CONFIG=json.dumps(config), LOCKSTEP_JOB_SECRET="s"))
-      self.addCleanup(task.kill)
-      tasks.append(task)
+      tasks.append(self.start_process(self.command("train", *args, *more),
+                                      {"TF_CONFIG": json.dumps(config),
+                                       "LOCKSTEP_JOB_SECRET": "s"}))
     return tasks
 
   def ends(self, tasks):
@@ -182,11 +167,8 @@ class WorkersTest(ProgramCase):
       self.assertIn("/job:worker/task:1", end[2])
 
   def test_a_killed_worker_of_the_launcher(self):
-    process = subprocess.Popen(
-        self.command("train", SOFTMAX, "--epochs", 10000, "--workers", 3, "--set",
-                     "cluster.heartbeat=1"), cwd=ROOT, env=self.environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    self.addCleanup(process.kill)
+    process = self.start_process(self.command("train", SOFTMAX, "--epochs", 10000, "--workers", 3,
+                                              "--set", "cluster.heartbeat=1"))
     while "epoch" not in (line := process.stdout.readline()):
       self.assertNotEqual(line, "")
     workers = self.descendants(process.pid)
@@ -197,11 +179,8 @@ class WorkersTest(ProgramCase):
     self.assertEqual([pid for pid in workers if os.path.exists(f"/proc/{pid}")], [])
 
   def test_a_stopped_worker_of_the_launcher(self):
-    process = subprocess.Popen(
-        self.command("train", SOFTMAX, "--epochs", 10000, "--workers", 3, "--set",
-                     "cluster.heartbeat=0.5"), cwd=ROOT, env=self.environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    self.addCleanup(process.kill)
+    process = self.start_process(self.command("train", SOFTMAX, "--epochs", 10000, "--workers", 3,
+                                              "--set", "cluster.heartbeat=0.5"))
     while "epoch" not in (line := process.stdout.readline()):
       self.assertNotEqual(line, "")
     workers = self.descendants(process.pid)
