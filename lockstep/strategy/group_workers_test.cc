@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/net/sim/sim_network.h"
+#include "lockstep/strategy/testing/group_of_all.h"
 #include "lockstep/strategy/testing/two_epochs.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/trainer.h"
@@ -24,14 +25,9 @@ void OnWorkers(int count, int replicas,
   options.num_tasks = count;
   net::SimNetwork network(options);
   net::RunTasks(network, [&](net::PeerId task) {
-    net::Transport& transport = network.transport(task);
-    collective::GroupOptions group_options{
-        .name = "workers", .replicas = replicas, .shared_memory = false};
-    for (int member = 0; member < count; ++member) {
-      group_options.tasks.push_back(member);
-    }
     const auto group =
-        collective::Group::Create(transport, group_options, transport.After(seconds(30))).value();
+        testing::GroupOfAll(network.transport(task), {.replicas = replicas, .shared_memory = false})
+            .value();
     GroupWorkers workers(*group, seconds(30));
     work(task, *group, workers);
   });

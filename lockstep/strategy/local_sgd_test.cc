@@ -6,6 +6,7 @@
 
 #include "lockstep/net/sim/sim_network.h"
 #include "lockstep/strategy/group_workers.h"
+#include "lockstep/strategy/testing/group_of_all.h"
 #include "lockstep/strategy/testing/two_epochs.h"
 #include "lockstep/train/trainer.h"
 
@@ -228,14 +229,9 @@ TEST_F(LocalSgdTest, AnyNumberOfWorkersAndDevicesHasTheSameBits) {
     options.num_tasks = count;
     net::SimNetwork network(options);
     net::RunTasks(network, [&](net::PeerId task) {
-      net::Transport& transport = network.transport(task);
-      collective::GroupOptions group_options{
-          .name = "workers", .replicas = 5, .shared_memory = false};
-      for (int member = 0; member < count; ++member) {
-        group_options.tasks.push_back(member);
-      }
       const auto group =
-          collective::Group::Create(transport, group_options, transport.After(seconds(30))).value();
+          testing::GroupOfAll(network.transport(task), {.replicas = 5, .shared_memory = false})
+              .value();
       GroupWorkers workers(*group, seconds(30));
       const Trained ran = train(count == 2 ? 2 : 1, group.get(), &workers);
       EXPECT_EQ(ran.hash, alone.hash) << count;
@@ -252,11 +248,8 @@ TEST_F(LocalSgdTest, BetweenMergesNothingIsSent) {
   options.num_tasks = 2;
   net::SimNetwork network(options);
   net::RunTasks(network, [&](net::PeerId task) {
-    net::Transport& transport = network.transport(task);
     const auto group =
-        collective::Group::Create(transport, {.name = "w", .tasks = {0, 1}, .shared_memory = false},
-                                  transport.After(seconds(30)))
-            .value();
+        testing::GroupOfAll(network.transport(task), {.shared_memory = false}).value();
     GroupWorkers workers(*group, seconds(30));
     const auto strategy = LocalSgd::Create(plain_, {.replicas = 2,
                                                     .merge_steps = 3,

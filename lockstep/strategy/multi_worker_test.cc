@@ -5,6 +5,7 @@
 
 #include "lockstep/net/sim/sim_network.h"
 #include "lockstep/net/testing/local_cluster.h"
+#include "lockstep/strategy/testing/group_of_all.h"
 #include "lockstep/strategy/testing/two_epochs.h"
 
 namespace lockstep::strategy {
@@ -23,12 +24,8 @@ struct Workers {
 
 Result<std::unique_ptr<collective::Group>> GroupOf(net::Transport& transport, int replicas,
                                                    const Workers& layout) {
-  collective::GroupOptions options{
-      .name = "workers", .replicas = replicas, .shared_memory = layout.shared_memory};
-  for (int task = 0; task < layout.workers; ++task) {
-    options.tasks.push_back(task);
-  }
-  return collective::Group::Create(transport, options, transport.After(seconds(30)));
+  return testing::GroupOfAll(transport,
+                             {.replicas = replicas, .shared_memory = layout.shared_memory});
 }
 
 class MultiWorkerTest : public ::testing::Test {

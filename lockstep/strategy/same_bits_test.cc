@@ -10,6 +10,7 @@
 #include "lockstep/net/testing/local_cluster.h"
 #include "lockstep/net/ucx/ucx_provider.h"
 #include "lockstep/strategy/local_replicas.h"
+#include "lockstep/strategy/testing/group_of_all.h"
 #include "lockstep/train/state_hash.h"
 
 namespace lockstep::strategy {
@@ -104,15 +105,11 @@ class SameBitsTest : public ::testing::TestWithParam<Job (*)()> {
   std::string Train(const Layout& layout) const {
     std::vector<std::string> hashes(static_cast<size_t>(layout.workers));
     const auto run = [&](net::Transport& transport, bool overlap) {
-      collective::GroupOptions options{.name = "workers",
-                                       .replicas = kReplicas,
-                                       .shared_memory = layout.link == LinkKind::kShm,
-                                       .hosts = layout.hosts};
-      for (int task = 0; task < layout.workers; ++task) {
-        options.tasks.push_back(task);
-      }
       const auto group =
-          collective::Group::Create(transport, options, transport.After(seconds(60))).value();
+          testing::GroupOfAll(transport, {.replicas = kReplicas,
+                                          .shared_memory = layout.link == LinkKind::kShm,
+                                          .hosts = layout.hosts})
+              .value();
       hashes[static_cast<size_t>(transport.self())] =
           Train(LocalReplicasOptions{.devices = layout.devices,
                                      .group = group.get(),
